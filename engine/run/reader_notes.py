@@ -1,4 +1,4 @@
-"""Notes of people on transcripts, as lines of `notes.jsonl` in a run folder.
+"""Notes that readers write about transcripts, as lines of `notes.jsonl` in a run folder.
 
 A note is one line of JSON. Removing a note appends a line with its id.
 """

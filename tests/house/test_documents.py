@@ -150,7 +150,7 @@ def test_the_command_lines_of_a_page_name_commands_and_options_that_are_there(pa
         groups = {path[0] for path in COMMANDS if len(path) > 1 and (whole or not words[1:])}
         assert named or words[0] in groups, f"{page.name}: oversight {line}"
         options = {word for word in words if re.fullmatch(r"--[a-z][a-z-]+", word)}
-        known = {name for path in named for each in COMMANDS[path].params for name in each.opts}
+        known = {name for path in named for param in COMMANDS[path].params for name in param.opts}
         assert not named or options <= known | {"--help"}, f"{page.name}: oversight {line}"
 
 

@@ -139,7 +139,7 @@ MAY = {
 def imported(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+            yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module or ""
 
@@ -152,8 +152,8 @@ def test_model_output_is_read_without_patterns():
 
 
 def test_a_unit_test_that_leaves_its_process_fails():
-    told = "a test that leaves its process is marked `wire`"
-    with pytest.raises(AssertionError, match=told), socket.socket() as ours:
+    text = "a test that leaves its process is marked `wire`"
+    with pytest.raises(AssertionError, match=text), socket.socket() as ours:
         ours.bind(("127.0.0.1", 0))
 
 

@@ -97,8 +97,8 @@ def test_hostile_transcripts_forge_nothing_and_move_no_cursor(campaign, tmp_path
     counts = [orjson.loads(line).get("counts", {}) for line in bench.lines()]
     forged = sum(count.get("forged", 0) for count in counts)
     assert forged >= sum(bool(count) for count in counts) > 0
-    told = within("report", str(bench.run), "--measures", cwd=bench.folder)
-    assert f"{forged:,} forged" in told.out
+    result = within("report", str(bench.run), "--measures", cwd=bench.folder)
+    assert f"{forged:,} forged" in result.out
     for file in (bench.run / "report").iterdir():
         assert not UNSHOWN.search(file.read_text()), file
         assert "<script" not in file.read_text()

@@ -66,14 +66,14 @@ class Parrot(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("content-length", 0)))
         type(self).seen += CANARY in str(self.headers)
-        said = f"no: {dict(self.headers)} {CANARY}"
-        body = orjson.dumps({"type": "error", "error": {"type": "x", "message": said}})
-        answer = {"choices": [{"message": {"content": said}, "finish_reason": "stop"}]}
-        message = {"type": "message", "content": [{"type": "text", "text": said}]}
-        whole = orjson.dumps(answer | message | {"stop_reason": "end_turn", "model": said})
+        text = f"no: {dict(self.headers)} {CANARY}"
+        body = orjson.dumps({"type": "error", "error": {"type": "x", "message": text}})
+        answer = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
+        message = {"type": "message", "content": [{"type": "text", "text": text}]}
+        whole = orjson.dumps(answer | message | {"stop_reason": "end_turn", "model": text})
         match self.fault:
             case "html":
-                self._send(200, f"<html>{said}</html>".encode())
+                self._send(200, f"<html>{text}</html>".encode())
             case "cut":
                 self._send(200, whole[: len(whole) // 2], len(whole))
                 self.close_connection = True

@@ -92,8 +92,8 @@ def dies(place: Path, line: int) -> int:
 
 def replies(place: Path) -> int:
     """How many the store holds; none where it was not made yet."""
-    told = within("cache", "list", "--json", "--limit", "0", "--store", "store", cwd=place)
-    return len(told.out.splitlines()) if told.code == 0 else 0
+    result = within("cache", "list", "--json", "--limit", "0", "--store", "store", cwd=place)
+    return len(result.out.splitlines()) if result.code == 0 else 0
 
 
 OF_ONE_FOLDER = {"lock", "run.db"}
@@ -108,8 +108,8 @@ def said(content: bytes) -> list[bytes]:
 def finished(place: Path) -> dict[str, list[bytes]]:
     """Return the files of a finished run and its record, without parts that differ by folder."""
     folder = only_run(place)
-    told = within("export", "tables", str(folder), "--format", "jsonl", "-o", "said", cwd=place)
-    assert told.code == 0, told.err
+    result = within("export", "tables", str(folder), "--format", "jsonl", "-o", "said", cwd=place)
+    assert result.code == 0, result.err
     tables = {name: said(content) for name, content in everything(place / "said").items()}
     files = {name: [content] for name, content in everything(folder).items()}
     return {
@@ -138,18 +138,18 @@ def test_a_run_killed_at_any_line_loses_nothing_and_asks_for_nothing_again(tmp_p
     points = [chance.randrange(1, lines) for _ in range(campaign.size(2, 17))]
     points += [chance.randrange(lines - lines // 20, lines) for _ in range(campaign.size(1, 3))]
     for number, point in enumerate(points):
-        place, told = place_for(str(number)), f"killed at line {point} of {lines}"
+        place, text = place_for(str(number)), f"killed at line {point} of {lines}"
         code = dies(place, point)
         # How threads take turns differs: a late point may lie behind the end.
-        assert code == -signal.SIGKILL or point > 0.9 * lines, told
+        assert code == -signal.SIGKILL or point > 0.9 * lines, text
         before, completed = replies(place), whole_lines(place)
         ran = oversight("run", "killed.yaml", cwd=place)
         assert ran.code == 0, ran.err
         new = 0 if "already complete" in ran.err else calls(ran.err).new
-        assert new == replies(place) - before, f"asked again, {told}"
-        assert completed <= whole_lines(place), told
-        assert finished(place) == expected, told
-        assert oversight("replay", str(only_run(place)), cwd=place).code == 0, told
+        assert new == replies(place) - before, f"asked again, {text}"
+        assert completed <= whole_lines(place), text
+        assert finished(place) == expected, text
+        assert oversight("replay", str(only_run(place)), cwd=place).code == 0, text
 
 
 ROUGH = {"batch": {"delay": 0.2, "expired": 0.05, "overloaded": 0.05, "doubled": True}}

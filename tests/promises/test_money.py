@@ -241,14 +241,14 @@ def test_a_fifth_refused_and_a_tenth_broken_loses_no_cell_and_no_request(desk, c
     (desk.folder / "storm.yaml").write_text(f"{WEATHER}seed: {campaign.seed}\n")
     flags = ["--limit", f"{campaign.size(2, 25)}", "--rehearse", "storm.yaml", "--speed", "40"]
     ran = within("plan", "sweep.yaml", *flags, "--json", cwd=desk.folder)
-    told = json.loads(ran.out)
-    run, total, server = told["rehearsal"], told["total"], told["rehearsal"]["server"]
+    parsed = json.loads(ran.out)
+    run, total, server = parsed["rehearsal"], parsed["total"], parsed["rehearsal"]["server"]
     stored = sum(count for _, count in total["outcomes"])
     fates = {"failed": 0, "unconfirmed": 0, "unsent": 0}
     for fate, _, count in total["faults"]:
         fates[fate] += count
     print(f"{run['finished']:,} of {run['cells']:,} cells; {stored:,} stored, {fates}; {server}")
-    assert told["agrees"]
+    assert parsed["agrees"]
     assert (run["finished"], run["failed"]) == (run["cells"], 0)
     assert stored + fates["failed"] + fates["unconfirmed"] == server["requests"]
     assert stored == server["ok"]

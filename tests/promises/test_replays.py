@@ -45,14 +45,14 @@ def test_p5_a_replay_opens_no_socket_and_writes_nothing(campaign, tmp_path):
         told = bench.complete("--json")
         requests = len(vendor.book)
     # The watch sees what the run itself does.
-    found = orjson.loads(watched.read_bytes())
-    assert found["loaded"] == ["httptools"]
-    assert any(event.startswith("open ") for event in found["seen"])
+    parsed = orjson.loads(watched.read_bytes())
+    assert parsed["loaded"] == ["httptools"]
+    assert any(event.startswith("open ") for event in parsed["seen"])
     before = _everything(bench)
     with read_only(bench.run), read_only(bench.folder / "store"):
         replay = bench.ends(0, "--json", command=("replay",))
-    found = orjson.loads(watched.read_bytes())
-    assert found == {"seen": [], "loaded": []}
+    parsed = orjson.loads(watched.read_bytes())
+    assert parsed == {"seen": [], "loaded": []}
     assert _everything(bench) == before
     assert "equal to the byte" in replay
     assert _json(replay) == _json(told)

@@ -64,9 +64,9 @@ def test_cost_of_a_full_disk_is_reported(tmp_path):
             small.fill()
         assert sitting.wait() == 3, sitting.told
         stored = bench.stored()
-        told = re.search(r"cells done, ([\d,]+) paid replies could not be saved", sitting.told)
-        assert told, sitting.told
-        assert int(told[1]) == len(vendor.book) - len(stored) > 0
+        match = re.search(r"cells done, ([\d,]+) paid replies could not be saved", sitting.told)
+        assert match, sitting.told
+        assert int(match[1]) == len(vendor.book) - len(stored) > 0
         small.make_room()
         seen = len(vendor.book)
         bench.complete()

@@ -21,8 +21,8 @@ def made_again(bench: Bench, vendor: Vendor) -> None:
     seen = len(vendor.book)
     words = f"cache rebuild {bench.run} --sweep {bench.sweep} --store {bench.store}".split()
     own = {"OVERSIGHT_STORE": str(bench.store), "HOME": str(bench.folder)}
-    done = within(*words, cwd=bench.folder, **own)
-    assert done.code == 0, done.err
+    result = within(*words, cwd=bench.folder, **own)
+    assert result.code == 0, result.err
     assert len(vendor.book) == seen, "a rebuild asked"
 
 
@@ -129,5 +129,5 @@ def test_a_settled_run_that_goes_on_settles_to_the_same_bytes(tmp_path):
 def test_a_finished_run_is_a_few_kinds_of_file(tmp_path):
     ran = within("demo", "--run-folder", "run", cwd=tmp_path)
     assert ran.code == 0, ran.err
-    names = {each.name for each in (tmp_path / "run").iterdir()}
+    names = {file.name for file in (tmp_path / "run").iterdir()}
     assert names == {"sweep.yaml", DATABASE, "outcomes.jsonl", "report"}

@@ -80,9 +80,9 @@ async def test_a_walk_asks_what_the_sweep_would_ask_if_models_said_the_same():
 
 async def test_a_logprob_judge_on_a_model_without_logprobs_is_refused_with_the_mend():
     sweep = sweep_of(Debate(LogprobJudge("anthropic/claude-3-5-haiku-latest"), AGENT))
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as error:
         await require_abilities(sweep, PRESETS)
-    assert str(told.value).splitlines() == [
+    assert str(error.value).splitlines() == [
         "anthropic/claude-3-5-haiku-latest: top_logprobs: this model reports no logprobs; "
         "judge by stated probabilities or votes",
         "  asked for in: debate simultaneous 2 rounds · openai/gpt-4o · "
@@ -98,9 +98,9 @@ async def test_every_lack_is_told_at_once_and_only_once():
         NaiveJudge(LogprobJudge("anthropic/claude-3-haiku-20240307")),
         Debate(LogprobJudge("anthropic/claude-3-haiku-20240307"), tempered, rounds=1),
     )
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as error:
         await require_abilities(sweep, PRESETS)
-    lines = str(told.value).splitlines()
+    lines = str(error.value).splitlines()
     assert len([line for line in lines if line.startswith("openai/gpt-5-mini: temperature")]) == 1
     assert len([line for line in lines if "reports no logprobs" in line]) == 1
 

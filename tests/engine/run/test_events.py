@@ -80,8 +80,8 @@ def test_acknowledged_events_survive_a_kill_at_any_line(half):
 @pytest.mark.parametrize("room", [0, 1, 20])
 def test_a_torn_last_line_never_was_and_spoils_none_after_it(half, room):
     add_event(half, "k", "first")
-    whole = (half / EVENTS).read_bytes()
-    (half / EVENTS).write_bytes(whole + whole[: len(whole) - 1 - room])
+    content = (half / EVENTS).read_bytes()
+    (half / EVENTS).write_bytes(content + content[: len(content) - 1 - room])
     assert lines(half) == ["first"]
     add_event(half, "k", "second")
     assert lines(half) == ["first", "second"]

@@ -112,7 +112,7 @@ def test_run_reports_randomness_in_any_own_class(base, method, lines, heads, pla
     (place / "own.yaml").write_text(f"{problems}\njudges: {judge}\n{lines}\n")
     random.seed(3)
     ran = command("run", "own.yaml", "--run-folder", "run")
-    failures = [each.failure for each in outcomes(place / "run") if each.failure]
+    failures = [outcome.failure for outcome in outcomes(place / "run") if outcome.failure]
     if "random" not in heads:
         assert ran.code == 0 and not failures, ran.err
         return

@@ -50,10 +50,10 @@ def test_a_server_that_moves_is_not_paid_again(place, command, lab):
 
 
 def test_a_complete_run_does_not_call_another_store_the_place_of_its_replies(place, command, lab):
-    told = f"replies     {place / 'store'}   (keep them"
-    assert f"{told})" in command("run", "lab.yaml").err
+    text = f"replies     {place / 'store'}   (keep them"
+    assert f"{text})" in command("run", "lab.yaml").err
     asked = counts(lab)["requests"]
     again = command("run", "lab.yaml", "--store", place / "empty")
     assert again.code == 0
-    assert f"{told}; they are not in {place / 'empty'})" in again.err
+    assert f"{text}; they are not in {place / 'empty'})" in again.err
     assert counts(lab)["requests"] == asked

@@ -83,14 +83,18 @@ def test_a_line_has_a_verdict_to_the_last_bit(cell, verdict):
         "captured": least if least < 1 else None,
         "unread": unread_by_seat(verdict),
     }
-    told = {name: value for name, value in more.items() if value}
-    assert orjson.loads(line(cell, verdict)) == {**about(cell), "probs": [*verdict.probs], **told}
+    by_name = {name: value for name, value in more.items() if value}
+    assert orjson.loads(line(cell, verdict)) == {
+        **about(cell),
+        "probs": [*verdict.probs],
+        **by_name,
+    }
 
 
 @given(st.sampled_from(CELLS), failures)
 def test_a_line_has_all_of_a_failure(cell, failure):
-    told = orjson.loads(line(cell, failure))
-    assert Failure(**told.pop("failure")) == failure and told == about(cell)
+    parsed = orjson.loads(line(cell, failure))
+    assert Failure(**parsed.pop("failure")) == failure and parsed == about(cell)
 
 
 def test_a_cell_is_known_by_its_contents_and_not_by_its_place():
@@ -138,9 +142,9 @@ def test_an_outcome_is_the_same_from_the_database(tmp_path_factory, cells):
             unread = unread_by_seat(end) if isinstance(end, Verdict) else {}
             run.add([structs.replace(ended(cell, end), counts=counts, unread=unread)])
             kept[cell.place] = outcome_of(cell, end)
-        found = {each.place: each for each in RunReader(path).outcomes()}
-    assert found == kept
-    assert [each.line for each in found.values()] == [kept[n].line for n in sorted(kept)]
+        by_place = {each.place: each for each in RunReader(path).outcomes()}
+    assert by_place == kept
+    assert [each.line for each in by_place.values()] == [kept[n].line for n in sorted(kept)]
 
 
 def test_the_best_answers_have_their_mass_together_wherever_they_stand():

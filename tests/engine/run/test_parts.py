@@ -11,13 +11,13 @@ from tests.run_folders import only_run, written
 def test_after_its_parts_a_sweep_asks_nothing_and_gives_the_bytes_of_one_run(
     place, command, finished_once
 ):
-    problems = [each.id for each in RunReader(finished_once.folder).problems]
+    problems = [problem.id for problem in RunReader(finished_once.folder).problems]
     for n in (1, 2, 3):
         part = command("run", "small.yaml", "--part", f"{n}/3", "--run-folder", f"parts/{n}")
         assert part.code == 0 and "when all parts are done" in part.err
-        about = [each.id for each in RunReader(place / f"parts/{n}").problems]
+        about = [problem.id for problem in RunReader(place / f"parts/{n}").problems]
         assert about == problems[n - 1 :: 3]
-    whole = command("run", "small.yaml")
-    assert (whole.code, whole.out) == (0, finished_once.told.out)
-    assert calls(whole.err).new == 0
+    result = command("run", "small.yaml")
+    assert (result.code, result.out) == (0, finished_once.told.out)
+    assert calls(result.err).new == 0
     assert written(only_run(place)) == written(finished_once.folder)

@@ -58,9 +58,9 @@ def run(place: Path, command: Command) -> Path:
 def read_all(command: Command, run: str = "run") -> list[str]:
     told = []
     for words in READING:
-        done = command(*(run if word == "run" else word for word in words))
-        assert done.code == 0, f"{words}: {done.err}"
-        told.append(done.out)
+        result = command(*(run if word == "run" else word for word in words))
+        assert result.code == 0, f"{words}: {result.err}"
+        told.append(result.out)
     return told
 
 
@@ -87,14 +87,14 @@ def test_a_run_reads_the_same_whatever_becomes_of_its_code_and_its_machine(
 
 def test_links_pipes_and_false_claims_are_refused_by_name(run, place):
     (place / "secret").write_text("secret")
-    kept = (run / RUN_DB).read_bytes()
+    content = (run / RUN_DB).read_bytes()
     for make in (lambda f: f.symlink_to(place / "secret"), os.mkfifo):
         (run / RUN_DB).unlink()
         make(run / RUN_DB)
         with pytest.raises(RunFolderError, match=RUN_DB):
             _ = RunReader(run).sweep
     (run / RUN_DB).unlink()
-    (run / RUN_DB).write_bytes(kept)
+    (run / RUN_DB).write_bytes(content)
     with RunReader(run) as reader:
         grid, cells = json.loads(reader.tables.told("grid")), reader.manifest.cells
 
@@ -149,10 +149,12 @@ def test_a_statement_without_end_is_cut_off_and_one_over_a_large_file_is_not(tmp
 def test_a_run_that_cannot_be_read_hides_no_other_in_a_report_of_several(finished, command):
     shutil.copytree(finished.folder, "bad")
     (Path("bad") / RUN_DB).write_bytes(b"PK\3\4" * 40)
-    told = command("report", "bad", finished.folder)
-    assert told.code == 1 and told.err.startswith(f"· bad/{RUN_DB} is not the database of a run")
+    result = command("report", "bad", finished.folder)
+    assert result.code == 1 and result.err.startswith(
+        f"· bad/{RUN_DB} is not the database of a run"
+    )
     alone = command("report", "bad", "bad")
-    assert finished.folder.name in told.out and (alone.code, alone.out) == (2, "")
+    assert finished.folder.name in result.out and (alone.code, alone.out) == (2, "")
 
 
 def test_listing_replies_of_a_run_reports_a_lost_call(finished):

@@ -59,8 +59,8 @@ def test_refresh_asks_for_everything_once_more(place, command, finished):
     again = command("run", "small.yaml", "--cache", "refresh", "--run-folder", "fresh")
     assert calls(again.err).new == calls(finished.told.err).new
     assert written(place / "fresh") == written(finished.folder)
-    done = command("run", "small.yaml", "--cache", "refresh")
-    assert "to send every call again, name a new folder with --run-folder" in done.err
+    result = command("run", "small.yaml", "--cache", "refresh")
+    assert "to send every call again, name a new folder with --run-folder" in result.err
 
 
 def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(place, command, finished):

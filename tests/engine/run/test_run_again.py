@@ -61,12 +61,12 @@ def test_measures_are_printed_only_with_the_option(place, command):
     (place / "steps.yaml").write_text(f"{small}  doubly_efficient_debate:\n")
     ran = command("run", "steps.yaml", "--limit", "1")
     folder = only_run(place)
-    asked = command("report", folder, "--measures").out
-    table = asked.partition("measures: means by what the agent argued for")[2]
+    output = command("report", folder, "--measures").out
+    table = output.partition("measures: means by what the agent argued for")[2]
     rows = [line for line in table.splitlines() if " accepted " in line]
     assert len(rows) == 2, "one an agent"
     assert "accepted" not in ran.out
-    assert asked.startswith(ran.out.partition("  Brackets")[0].strip())
+    assert output.startswith(ran.out.partition("no interval")[0].strip())
     told = json.loads(command("report", folder, "--json").out)["rows"]
     assert [sorted(row["measures"]) for row in told if row["measures"]] == [
         ["accepted", "asked_again", "challenged", "queries", "steps"]
@@ -81,9 +81,9 @@ def test_shown_verdicts_agree_with_the_outcomes(place, command):
     for record in outcomes(folder):
         if record.protocol != "debate simultaneous 1 round" or record.agent != "sim/weak":
             continue
-        told = json.loads(command("show", folder, record.cell, "--json").out)
-        assert (told["problem"], told["protocol"]) == (record.problem, record.protocol)
-        world = list(told["worlds"].values())[record.side]
+        parsed = json.loads(command("show", folder, record.cell, "--json").out)
+        assert (parsed["problem"], parsed["protocol"]) == (record.problem, record.protocol)
+        world = list(parsed["worlds"].values())[record.side]
         assert tuple(world["probs"]) == record.probs
         assert [turn["speaker"] for turn in world["turns"]] == ["Debater A", "Debater B"]
         addresses |= {turn["call"] for turn in world["turns"]}
@@ -116,11 +116,11 @@ def test_a_replay_is_equal_to_the_byte_also_where_nothing_can_be_written(place, 
     before = everything(place)
     with read_only(folder), read_only(place / "store"):
         replay = command("replay", folder)
-        shown = command("show", folder)
+        result = command("show", folder)
         report = command("report", folder)
     assert (replay.code, replay.out) == (0, ran.out)
     assert "40 of 40 outcomes are equal to the byte" in replay.err
-    assert (shown.code, report.code) == (0, 0)
+    assert (result.code, report.code) == (0, 0)
     assert everything(place) == before
 
 

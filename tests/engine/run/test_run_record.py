@@ -73,8 +73,8 @@ def test_a_damaged_run_is_refused_in_one_line_and_made_again_from_its_store(run,
     ran = command("run", "said.yaml", "--run-folder", "run")
     assert ran.code == 2
     assert "run.db is damaged" in ran.err and "oversight cache rebuild run" in ran.err
-    made = command("cache", "rebuild", "run")
-    assert made.code == 0 and "run/run.db is damaged (" in made.err, made.err
+    result = command("cache", "rebuild", "run")
+    assert result.code == 0 and "run/run.db is damaged (" in result.err, result.err
     assert written(run) == before
 
 
@@ -89,8 +89,8 @@ def test_a_lost_run_is_made_again_without_saying_what_it_was_started_with(
     assert sweep.startswith(SWEEP.encode())
     (run / RUN_DB).unlink()
     (run / "outcomes.jsonl").unlink()
-    made = command("cache", "rebuild", "run")
-    assert made.code == 0 and "run/run.db is lost\n" in made.err, made.err
+    result = command("cache", "rebuild", "run")
+    assert result.code == 0 and "run/run.db is lost\n" in result.err, result.err
     assert (written(run), (run / "sweep.yaml").read_bytes()) == (before, sweep)
 
 

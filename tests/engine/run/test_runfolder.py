@@ -52,8 +52,8 @@ def test_a_cell_that_is_none_of_the_sweep_is_refused_by_name(half):
     beyond = ended(structs.replace(CELLS[0], place=8), end_of(CELLS[0]))
     with closing(RunDatabase(half)) as database:
         database.write([beyond])
-    told = refused(half)
-    assert "cell 8 is none of this sweep" in told and str(half / RUN_DB) in told
+    message = refused(half)
+    assert "cell 8 is none of this sweep" in message and str(half / RUN_DB) in message
     assert holder(half) is None
     with pytest.raises(RunFolderError, match="none of this sweep"):
         outcomes(half)
@@ -143,10 +143,12 @@ def test_a_folder_of_the_users_is_never_written_into(tmp_path, theirs):
     for name, content in theirs.items():
         (tmp_path / name).write_bytes(content)
     (strange,) = theirs
-    told = refused(tmp_path)
-    assert strange in told and ("not a run folder" in told or "not the database of a run" in told)
-    left = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
-    assert left == theirs
+    message = refused(tmp_path)
+    assert strange in message and (
+        "not a run folder" in message or "not the database of a run" in message
+    )
+    by_name = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert by_name == theirs
 
 
 @pytest.mark.parametrize("made", [(), (SWEEP,), (SWEEP, RUN_DB)])
@@ -159,7 +161,7 @@ def test_a_folder_whose_making_was_cut_off_is_made_whole(half, tmp_path, made):
     (path / "lock").touch()
     with folder(path) as run:
         assert run.finished == 0
-    assert {SWEEP, RUN_DB} == {each.name for each in path.iterdir()}
+    assert {SWEEP, RUN_DB} == {file.name for file in path.iterdir()}
     assert (path / SWEEP).read_bytes() == TEXT
     assert RunReader(path).problems == GRID.problems
     assert read_manifest(path).identity == GRID.identity
@@ -168,11 +170,11 @@ def test_a_folder_whose_making_was_cut_off_is_made_whole(half, tmp_path, made):
 def test_a_folder_that_lost_its_database_is_told_how_to_make_it_again(half):
     (half / "ledger").touch()
     (half / RUN_DB).unlink()
-    told = refused(half)
-    assert f"{half} has lost its run.db" in told and f"oversight cache rebuild {half}" in told
+    message = refused(half)
+    assert f"{half} has lost its run.db" in message and f"oversight cache rebuild {half}" in message
     with pytest.raises(RunFolderError, match=r"has no run\.db; make it again"):
         read_manifest(half)
-    assert {each.name for each in half.iterdir()} == {SWEEP, "ledger"}
+    assert {file.name for file in half.iterdir()} == {SWEEP, "ledger"}
 
 
 def test_a_file_in_the_way_is_told(path):

@@ -203,22 +203,22 @@ def mute(call: Call) -> str:
 
 def test_a_row_begins_with_a_few_cells_and_ends_with_all_of_them():
     grid = sweep(NaiveJudge(GOOD), problems=50)
-    kept, halt, first = watched(grid, mute)
-    assert sorted(kept) == list(range(len(grid)))
+    results, halt, first = watched(grid, mute)
+    assert sorted(results) == list(range(len(grid)))
     assert first == FIRST_CELLS
     assert halt is None
 
 
 def test_a_row_that_is_never_readable_is_paused_and_the_others_go_on():
     grid = sweep(NaiveJudge(GOOD), NaiveJudge(BAD), problems=50)
-    kept, halt, _ = watched(grid, mute)
-    failed = [each for each in kept.values() if isinstance(each.outcome, Failure)]
+    results, halt, _ = watched(grid, mute)
+    failed = [each for each in results.values() if isinstance(each.outcome, Failure)]
     assert FAILED_ALIKE <= len(failed) < FAILED_ALIKE + FIRST_CELLS
-    assert len(kept) - len(failed) == len(grid) // 2
+    assert len(results) - len(failed) == len(grid) // 2
     assert halt is not None
     assert "sim/mute" in str(halt) and "unreadable" in str(halt) and "--keep-going" in str(halt)
-    kept, halt, _ = watched(grid, mute, active=False)
-    assert len(kept) == len(grid) and halt is None
+    results, halt, _ = watched(grid, mute, active=False)
+    assert len(results) == len(grid) and halt is None
 
 
 @pytest.mark.parametrize(("told", "paused"), [("abcdefgh", False), ("12345678", True)])
@@ -229,8 +229,8 @@ def test_only_failures_of_one_cause_pause_a_row_and_numbers_do_not_count(told, p
         raise InvalidRequest("refused by " + told[next(numbers) % 8])
 
     grid = sweep(NaiveJudge(GOOD), problems=20)
-    kept, halt, _ = watched(grid, fails)
-    assert (len(kept) < len(grid), halt is not None) == (paused, paused)
+    results, halt, _ = watched(grid, fails)
+    assert (len(results) < len(grid), halt is not None) == (paused, paused)
 
 
 def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same_cause():

@@ -65,9 +65,9 @@ def ran(
     stop_token: StopToken | None = None,
     keep: Callable[[Cell, CellOutcome], None] | None = None,
 ) -> tuple[Kept, StopToken]:
-    kept, stop_token = Kept(), stop_token or StopToken()
-    run(run_cells(grid.cells(), ask, keep or kept, lanes=lanes, stop_token=stop_token))
-    return kept, stop_token
+    results, stop_token = Kept(), stop_token or StopToken()
+    run(run_cells(grid.cells(), ask, keep or results, lanes=lanes, stop_token=stop_token))
+    return results, stop_token
 
 
 def failing(when: Callable[[Call], bool], fault: BaseException) -> Scripted:
@@ -99,9 +99,9 @@ def about(n: int) -> Callable[[Call], bool]:
     ],
 )
 def test_one_bad_cell_stops_no_other(fault, kind, message):
-    kept, stop_token = ran(sweep(problems=3), failing(about(1), fault))
-    assert kept.kinds == ["ok", "ok", kind, kind, "ok", "ok"]
-    failure = kept[2]
+    results, stop_token = ran(sweep(problems=3), failing(about(1), fault))
+    assert results.kinds == ["ok", "ok", kind, kind, "ok", "ok"]
+    failure = results[2]
     assert isinstance(failure, Failure)
     assert failure.message == message
     assert stop_token.halt is None
@@ -111,10 +111,10 @@ def test_a_muddled_reply_stands_in_the_failure_and_a_refusal_is_told_from_it():
     def answer(call: Call) -> Reply:
         return Reply("I would rather not.", outcome="refused" if about(0)(call) else "ok")
 
-    kept, _ = ran(sweep(), Scripted(answer))
-    assert kept.kinds == ["declined", "declined", "unreadable", "unreadable"]
-    assert all(each.raw == "I would rather not." for each in kept.values())
-    assert all(len(each.call) == 64 for each in kept.values())
+    results, _ = ran(sweep(), Scripted(answer))
+    assert results.kinds == ["declined", "declined", "unreadable", "unreadable"]
+    assert all(each.raw == "I would rather not." for each in results.values())
+    assert all(len(each.call) == 64 for each in results.values())
 
 
 def test_a_crash_is_logged_once_with_its_cell_and_its_traceback(caplog):
@@ -129,8 +129,8 @@ def test_a_crash_is_logged_once_with_its_cell_and_its_traceback(caplog):
 def test_text_that_cannot_be_written_is_replaced_in_a_failure(caplog):
     # A captured record of half a character could not be handed from one process to another.
     caplog.set_level(logging.CRITICAL, "oversight.engine.run.lanes")
-    kept, _ = ran(sweep(problems=1), failing(lambda call: True, OSError("no file \udce9.txt")))
-    assert kept[0] == Failure("crash", "OSError: no file ?.txt")
+    results, _ = ran(sweep(problems=1), failing(lambda call: True, OSError("no file \udce9.txt")))
+    assert results[0] == Failure("crash", "OSError: no file ?.txt")
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -138,11 +138,11 @@ def test_a_halt_stops_all_lanes_and_cells_that_were_cut_have_no_outcome(grouped)
     halt = QuotaExhausted("no credit")
     fault = ExceptionGroup("g", [KeyError(), ExceptionGroup("g", [halt])]) if grouped else halt
     ask = failing(about(2), fault)
-    kept, stop_token = ran(sweep(problems=50), ask, lanes=3)
+    results, stop_token = ran(sweep(problems=50), ask, lanes=3)
     assert stop_token.halt is halt
-    assert kept.kinds == ["ok"] * len(kept)
-    assert 4 <= len(kept) <= 6
-    assert len(ask.calls) <= len(kept) + 3
+    assert results.kinds == ["ok"] * len(results)
+    assert 4 <= len(results) <= 6
+    assert len(ask.calls) <= len(results) + 3
 
 
 def test_a_halt_lets_cells_under_way_end_whose_calls_are_answered():
@@ -154,31 +154,31 @@ def test_a_halt_lets_cells_under_way_end_whose_calls_are_answered():
         await asyncio.sleep(1)
         return Reply(SURE)
 
-    kept, _ = ran(sweep(problems=50), ask, lanes=6, stop_token=stop_token)
-    assert sorted(kept) == [0, 1, 2, 3, 4, 5]
+    results, _ = ran(sweep(problems=50), ask, lanes=6, stop_token=stop_token)
+    assert sorted(results) == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("fault", [StoreFull("no room"), DamagedEntry("k", "its checksum")])
 def test_a_store_that_cannot_serve_stops_the_run_and_fails_no_cell(fault):
-    kept, stop_token = ran(sweep(problems=9), failing(about(1), fault), lanes=1)
+    results, stop_token = ran(sweep(problems=9), failing(about(1), fault), lanes=1)
     assert isinstance(stop_token.halt, StoreFailed)
     assert str(fault) in str(stop_token.halt)
-    assert kept.kinds == ["ok", "ok"]
+    assert results.kinds == ["ok", "ok"]
 
 
 def test_a_run_folder_that_takes_no_more_stops_the_run():
-    kept = Kept()
+    results = Kept()
 
     def keep(cell: Cell, outcome: CellOutcome) -> None:
         if cell.place >= 2:
             raise RunFolderError("outcomes.jsonl: No space left on device")
-        kept(cell, outcome)
+        results(cell, outcome)
 
     ask = Scripted(lambda call: SURE)
     _, stop_token = ran(sweep(problems=50), ask, keep=keep)
     assert isinstance(stop_token.halt, StoreFailed)
     assert "No space left" in str(stop_token.halt)
-    assert sorted(kept) == [0, 1]
+    assert sorted(results) == [0, 1]
     assert len(ask.calls) <= 8
 
 
@@ -187,11 +187,11 @@ def test_a_replay_miss_ends_the_run_bare(grouped):
     miss = ReplayMiss("sim/judge", "a" * 64)
     fault = ExceptionGroup("g", [KeyError(), miss]) if grouped else miss
     ask = failing(about(2), fault)
-    kept = Kept()
+    results = Kept()
     with pytest.raises(ReplayMiss) as raised:
-        ran(sweep(problems=50), ask, lanes=2, keep=kept)
+        ran(sweep(problems=50), ask, lanes=2, keep=results)
     assert raised.value is miss
-    assert kept.kinds == ["ok"] * len(kept)
+    assert results.kinds == ["ok"] * len(results)
     assert len(ask.calls) < 10
 
 
@@ -214,14 +214,14 @@ def test_cells_are_taken_as_lanes_come_free_and_not_before_and_who_is_cancelled_
     async def main(seconds: float) -> None:
         ask = Scripted(lambda call: SURE, delay=1)
         async with asyncio.timeout(seconds):
-            await run_cells(cells(), ask, kept, lanes=5, stop_token=StopToken())
+            await run_cells(cells(), ask, results, lanes=5, stop_token=StopToken())
 
-    kept = Kept()
+    results = Kept()
     with pytest.raises(TimeoutError):
         run(main(0.5))
-    assert taken == [0, 1, 2, 3, 4] and not kept
+    assert taken == [0, 1, 2, 3, 4] and not results
     run(main(100))
-    assert len(kept) == 100
+    assert len(results) == 100
 
 
 def test_a_few_lanes_run_until_a_reply_is_waited_for():
@@ -235,9 +235,9 @@ def test_a_few_lanes_run_until_a_reply_is_waited_for():
         def waits() -> bool:
             return waited_for and bool(ask.calls)
 
-        kept, ask, cells = Kept(), Scripted(answer, delay=1), sweep(problems=50).cells()
-        run(run_cells(cells, ask, kept, lanes=40, stop_token=StopToken(), waits=waits))
-        assert len(kept) == 100
+        results, ask, cells = Kept(), Scripted(answer, delay=1), sweep(problems=50).cells()
+        run(run_cells(cells, ask, results, lanes=40, stop_token=StopToken(), waits=waits))
+        assert len(results) == 100
         return max(answered.values())
 
     assert most_at_once(False) == LANES_FROM_STORE < 40
@@ -245,15 +245,15 @@ def test_a_few_lanes_run_until_a_reply_is_waited_for():
 
 
 def test_signals_are_heard_though_every_cell_is_answered_at_once():
-    stop_token, kept = StopToken(), Kept()
+    stop_token, results = StopToken(), Kept()
 
     async def main() -> None:
         asyncio.get_running_loop().call_later(0, stop_token.stop, Interrupted(2))
         cells, ask = sweep(problems=50).cells(), Scripted(lambda call: SURE)
-        await run_cells(cells, ask, kept, lanes=1, stop_token=stop_token)
+        await run_cells(cells, ask, results, lanes=1, stop_token=stop_token)
 
     run(main())
-    assert len(kept) < 10
+    assert len(results) < 10
 
 
 def test_each_draw_asks_for_different_samples():

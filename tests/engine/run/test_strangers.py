@@ -46,9 +46,9 @@ PASSWORDS = (
 @pytest.mark.parametrize("named", PASSWORDS)
 def test_a_password_in_the_name_of_a_store_is_refused_in_every_spelling(named):
     pytest.importorskip("psycopg", reason="psycopg is not installed")
-    with pytest.raises(Exception, match=r"pgpass|names no database") as told:
+    with pytest.raises(Exception, match=r"pgpass|names no database") as error:
         open_store(store_name(named))
-    assert "PW" not in str(told.value)
+    assert "PW" not in str(error.value)
 
 
 @pytest.mark.parametrize("url", ["postgresql://db.example/x", "postgresql://10.1.2.3/x"])
@@ -167,9 +167,9 @@ def test_key_goes_through_no_proxy_from_a_file_next_to_the_sweep(tmp_path, monke
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(UsageError, match=rf"\.env: {variable} .*{variable} into your env") as told:
+    with pytest.raises(UsageError, match=rf"\.env: {variable} .*{variable} into your env") as error:
         prepare(tmp_path, {}, roles)
-    assert "PW" not in str(told.value)
+    assert "PW" not in str(error.value)
     # One that the user's own environment names is the user's.
     monkeypatch.setenv(variable, "http://127.0.0.1:9")
     prepare(tmp_path, {}, roles)
@@ -231,10 +231,10 @@ def test_imported_replies_and_other_models_are_named_by_run_report_and_list(tmp_
         again = desk.here(*words)
         assert again.code == 0, again.err
     for told in (again.err, desk.here("report", "again").out):
-        found = re.findall(
+        matches = re.findall(
             r"(\d+) of (\d+) replies came from a different address: (\d+) imported", told
         )
-        assert len(found) == 3 and all(a == b == c for a, b, c in found), told
+        assert len(matches) == 3 and all(a == b == c for a, b, c in matches), told
     assert stored_origins(desk, "other") == {"imported"}
 
 

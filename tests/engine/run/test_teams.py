@@ -25,24 +25,24 @@ def kept_logging():
 def test_every_line_of_the_log_is_an_object_and_results_stay_as_they_are(
     command, finished_once, kept_logging
 ):
-    done = command("run", "small.yaml", OVERSIGHT_LOG="json")
-    assert done.out == finished_once.told.out
-    logged = lines(done.err)
+    result = command("run", "small.yaml", OVERSIGHT_LOG="json")
+    assert result.out == finished_once.told.out
+    logged = lines(result.err)
     assert logged
     assert all({"time", "level", "message"} <= line.keys() for line in logged)
     assert {line["level"] for line in logged} == {"info"}
     for wrong in (("report", "none-such"), ("run", "--none-such")):
-        done = command(*wrong, OVERSIGHT_LOG="json")
-        assert done.code == 2
-        (line,) = lines(done.err)
+        result = command(*wrong, OVERSIGHT_LOG="json")
+        assert result.code == 2
+        (line,) = lines(result.err)
         assert line["level"] == "error"
         assert "none-such" in str(line["message"])
 
 
 @pytest.mark.wire
 def test_progress_is_an_object_with_its_figures(place):
-    done = oversight("run", "small.yaml", "--log-json", cwd=place)
-    (figures,) = [line for line in lines(done.err) if "finished" in line]
+    result = oversight("run", "small.yaml", "--log-json", cwd=place)
+    (figures,) = [line for line in lines(result.err) if "finished" in line]
     assert (figures["finished"], figures["total"], figures["failed"]) == (40, 40, 0)
 
 

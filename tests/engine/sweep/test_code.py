@@ -218,8 +218,8 @@ def test_a_package_of_ones_own_counts_as_far_as_it_is_imported_and_nothing_impor
 def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adopted(place, command):
     words = ("run", place / "own" / "sweep.yaml", "--run-folder", "made", "--store", "store")
     own_sweep(place / "own", OWN)
-    made = command(*words)
-    assert made.code == 0, made.err
+    result = command(*words)
+    assert result.code == 0, result.err
     own_sweep(place / "own", OWN.replace("return transcript", "return transcript  # at all"))
     assert command(*words).code == 0
     said = OWN.replace("return transcript", "return transcript.then(Turn('Own', 'Hm.'))")

@@ -62,8 +62,8 @@ def test_levels_without_end_are_told_with_their_line(opening):
 
 @pytest.mark.parametrize("number", ["7" * 5000, "-" + "7" * 400, "0x" + "f" * 5000])
 def test_a_number_of_thousands_of_digits_is_told_with_its_place(number):
-    told = f"s.yaml:2: b.c: a number of {len(number):,} digits: no setting takes that"
-    assert refused("a: 1\nb: {c: " + number + "}\n") == told
+    text = f"s.yaml:2: b.c: a number of {len(number):,} digits: no setting takes that"
+    assert refused("a: 1\nb: {c: " + number + "}\n") == text
     assert refused(f"a: 1\n{number[:400]}: 2\n").startswith("s.yaml:2: a number of ")
 
 

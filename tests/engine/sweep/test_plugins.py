@@ -53,8 +53,8 @@ def test_examples_of_the_page_run_and_can_be_shown_replayed_and_resumed(sweep, e
         ("report", "made"),
         ("cache", "export", "made"),
     ):
-        done = command(*words)
-        assert done.code == 0, done.err
+        result = command(*words)
+        assert result.code == 0, result.err
     cut(Path("made"), len(outcomes(Path("made"))) - 3)
     resumed = command("run", examples / sweep, "--run-folder", "made")
     assert resumed.code == 0, resumed.err
@@ -98,8 +98,8 @@ def test_two_protocols_with_words_of_one_name_are_refused(examples):
 def test_a_run_folder_and_its_sweep_may_move_together(examples, command):
     assert command("run", examples / "sums.yaml", "--run-folder", "shown/made").code == 0
     examples.rename(examples.with_name("moved"))
-    shown = command("show", "moved/made")
-    assert shown.code == 0, shown.err
+    result = command("show", "moved/made")
+    assert result.code == 0, result.err
 
 
 def test_code_that_is_gone_is_named_and_the_run_can_still_be_read(examples, command):
@@ -250,8 +250,8 @@ def test_the_package_of_the_page_brings_provider_store_simulation_and_command(
     assert ran.code == 0, ran.err
     rows = json.loads(ran.out)["rows"]
     assert len(rows) == 6 and all((row["n"], row["failed"]) == (2, 0) for row in rows)
-    told = command("export", "words", "made", "--least", "3")
-    assert told.code == 0 and re.match(r" +\d+ [\w-]+\n +\d+ ", told.out), told.err
+    result = command("export", "words", "made", "--least", "3")
+    assert result.code == 0 and re.match(r" +\d+ [\w-]+\n +\d+ ", result.out), result.err
     replayed = command("replay", "made", "--sweep", "mine.yaml", *store)
     assert replayed.code == 0, replayed.err
 

@@ -92,9 +92,7 @@ def in_roles(text: str) -> list[object]:
 
 def rows(text: str) -> list[str]:
     """Return the names of each row: protocol, agent, judge."""
-    return [
-        f"{each.kind} | {each.agent} | {each.judge}" for each in sweep_file(text).sweep({}).rows
-    ]
+    return [f"{row.kind} | {row.agent} | {row.judge}" for row in sweep_file(text).sweep({}).rows]
 
 
 def loaded(text: str, **variables: str) -> object:
@@ -143,8 +141,8 @@ def shown(value: Any) -> str:
         return f"({', '.join(map(shown, value))})"
     if not is_dataclass(value):
         return repr(value)
-    settings = ((each, getattr(value, each.name)) for each in fields(value))
-    given = (f"{each.name}={shown(now)}" for each, now in settings if now != each.default)
+    settings = ((field, getattr(value, field.name)) for field in fields(value))
+    given = (f"{field.name}={shown(now)}" for field, now in settings if now != field.default)
     return f"{type(value).__name__}({', '.join(given)})"
 
 

@@ -285,9 +285,9 @@ def test_a_flipped_byte_gives_no_other_cell_and_is_told(tmp_path):
     cells = [spoken(place) for place in range(0, 40, 2)]
     written(tmp_path, cells)
     file = tmp_path / RUN_DB
-    whole, told = file.read_bytes(), 0
-    for at in range(100, len(whole), 211):
-        file.write_bytes(whole[:at] + bytes((whole[at] ^ 0xFF,)) + whole[at + 1 :])
+    content, told = file.read_bytes(), 0
+    for at in range(100, len(content), 211):
+        file.write_bytes(content[:at] + bytes((content[at] ^ 0xFF,)) + content[at + 1 :])
         try:
             found = read(tmp_path)
         except RunFolderError as fault:
@@ -419,10 +419,10 @@ def test_only_a_writer_undoes_a_write_that_was_cut_off_and_a_reader_names_the_jo
             (torn / f"{RUN_DB}{ending}").write_bytes(Path(f"{file}{ending}").read_bytes())
         writer.execute("ROLLBACK")
     assert (torn / RUN_DB).read_bytes() != file.read_bytes()
-    left = {each.name: each.read_bytes() for each in torn.iterdir()}
+    by_name = {each.name: each.read_bytes() for each in torn.iterdir()}
     with pytest.raises(RunFolderError, match=r"run\.db-journal undoes a write that was cut off"):
         RunTables.open(torn)
-    assert left == {each.name: each.read_bytes() for each in torn.iterdir()}
+    assert by_name == {each.name: each.read_bytes() for each in torn.iterdir()}
     RunDatabase(torn).close()
     with RunTables.open(torn) as after, RunTables.open(tmp_path) as before:
         assert after.fetched("SELECT * FROM cells") == before.fetched("SELECT * FROM cells")
