@@ -214,3 +214,12 @@ def test_transcripts_are_ordered_by_the_largest_change(page: Any, run: str) -> N
     assert first.startswith("q0"), "only its debate and consultancy are probed"
     page.get_by_role("link", name="changed sides").click()
     assert 1 <= page.locator("#list tbody tr").count() <= 2
+
+
+def test_show_prints_each_speech_of_a_shared_debate_once(four: Path, tmp_path: Path) -> None:
+    shown = oversight("show", four, "q0", "--protocol", "debate", cwd=tmp_path).out
+    with RunReader(four) as reader:
+        speeches = [spoken.turn.text for spoken in read(reader, Place(1, 0)).worlds[0].turns]
+    text = " ".join(shown.split())
+    assert [text.count(speech) for speech in speeches] == [1] * 8
+    assert text.count("agent score (brier)") == 4

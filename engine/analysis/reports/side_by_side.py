@@ -1,6 +1,6 @@
 """A problem's worlds side by side, as a person reads them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -77,8 +77,12 @@ def side_by_side(
     lines = -(-len(outcomes) // max(1, (width + GAP) // (COLUMN + GAP)))
     abreast = -(-len(outcomes) // lines)
     parts: list[RenderableType] = []
-    for first in range(0, len(outcomes), abreast):
-        parts += [_abreast(problem, worlds, first, abreast, score), Text()]
+    if _are_alike(outcomes):
+        parts = [*_answers(problem, worlds, score), _world(worlds[0], problem)]
+        parts += [*_forms(worlds[0], question), Text()]
+    else:
+        for first in range(0, len(outcomes), abreast):
+            parts += [_abreast(problem, worlds, first, abreast, score), Text()]
     return Group(
         # No line but the first begins with what a name says.
         Text("\n  ".join(wrapped(one_line(head), width - 2)), style="bold"),
@@ -90,6 +94,23 @@ def side_by_side(
         foot,
         *_hidden(problem, worlds),
     )
+
+
+def _are_alike(outcomes: Sequence[CellEnd]) -> bool:
+    """Whether all worlds have the same turns and the same verdict."""
+    verdicts = [outcome for outcome in outcomes if isinstance(outcome, Verdict)]
+    return len(verdicts) == len(outcomes) and all(
+        other.transcript.turns == verdicts[0].transcript.turns
+        and (other.probs, other.judgements) == (verdicts[0].probs, verdicts[0].judgements)
+        for other in verdicts
+    )
+
+
+def _answers(problem: Problem, worlds: Sequence[RecordedCell], score: str) -> Iterator[Text]:
+    yield Text(f"one transcript for all {len(worlds)} answers")
+    for answer, world in zip(problem.question.answers, worlds, strict=True):
+        end = _score(world.outcome, world.side, score)
+        yield Text.assemble(f"  ({answer.label}) ", printable(one_line(answer.text)), " · ", end)
 
 
 def as_plain(
