@@ -202,7 +202,7 @@ def test_whether_one_is_better_than_another_is_answered(page: Any, run: str) -> 
     assert "better than consultancy in" in visit.text(".verdict-box")
     visit.click(page.locator("#table1 tbody a"))
     assert "Problems on which they differ most" in visit.text(), "where it loses"
-    visit.click(page.get_by_role("link", name="first", exact=True))
+    visit.click(page.locator("#table1 td:nth-child(2) a"))
     assert page.locator(".turn").count(), "and how"
 
 

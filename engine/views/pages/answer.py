@@ -193,8 +193,8 @@ MOST_PAIRS = 14
 MOST_LINES = 150
 """Contrasts that a site lists."""
 
-MOST_APART = 12
-"""Problems that differ most, for a single contrast."""
+MOST_APART = 6
+"""Problems that differ most in each direction, for a single contrast."""
 
 LISTED = ("difference", "p_family", "verdict", "n")
 """Columns of a list of contrasts, beside the names."""
@@ -291,22 +291,26 @@ def _mean(rows: RunRows, found: Sequence[Compared], score: str) -> Estimate | No
 
 
 def _apart(rows: RunRows, links: Links, found: Compared, score: str) -> Part:
-    """The problems that differ most, each way, with links to the transcripts of both rows."""
+    """The problems that differ most in each direction, with the transcripts of both rows."""
     places = [row for _, row in found.places]
+    names = [rows.names[row] for row in places]
     values = rows.asd_by_problem(score)[:, places].tolist()
     apart = []
     for n, (problem, (a, b)) in enumerate(zip(rows.run.sweep.problems, values, strict=True)):
         if isnan(a) or isnan(b) or abs(a - b) <= TIE:
             continue
         both = (links.reading(Place(row, n)) for row in places)
-        read = tuple((of, to) for of, to in zip(("first", "second"), both, strict=True) if to)
+        read = tuple((of, to) for of, to in zip(names, both, strict=True) if to)
         to = links.to("problem", problem=n)
         named = ((problem.id, to),) if to else ()
         apart.append(ApartProblem(problem.id, a - b, a, b, {"problem": named, "read": read}))
-    apart.sort(key=lambda each: (-abs(each.difference), each.id))
+    apart.sort(key=lambda each: (-each.difference, each.id))
+    wins = [each for each in apart if each.difference > 0][:MOST_APART]
+    losses = [each for each in apart if each.difference < 0][-MOST_APART:]
     columns = [
         word("problem", "id"),
         word("read", "read"),
-        *(change(head, head, 2) for head in ("difference", "first", "second")),
+        change("difference", "difference", 2),
+        *(change(name, key, 2) for name, key in zip(names, ("first", "second"), strict=True)),
     ]
-    return Part("apart", "Problems on which they differ most", columns, apart[:MOST_APART])
+    return Part("apart", "Problems on which they differ most", columns, [*wins, *losses])
