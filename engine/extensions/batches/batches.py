@@ -131,7 +131,9 @@ class Batches(Addition):
         models, accounting = work.models, work.models.accounting
         self.journal, self.budget = BatchJournal(work.folder), accounting.budget
         if self.budget is not None and self.budget.tokens:
-            raise UsageError("--max-tokens caps live calls alone: cap batches by --max-cost")
+            raise UsageError(
+                "--max-tokens applies to live calls alone: limit batches by --max-cost"
+            )
         self.passes = 0
         """Passes of this session in which some call was missing."""
         self._work, self._stop, self._accounting = work, models.stop_token, accounting
@@ -225,7 +227,7 @@ class Batches(Addition):
             if await self._collect():
                 return
             if self._work.settings.no_wait:
-                raise Later(f"{self.pending} are out")
+                raise Later(f"{self.pending} in flight")
             await self._stop.sleep(self._pause)
 
     async def end(self) -> None:

@@ -19,8 +19,7 @@ class BatchEntry(Entry):
             return None
         if work.mode == "off":
             raise UsageError(
-                "replies of a batch go into the store, which --cache off does not write: leave one "
-                "of them out"
+                "batches need a store, which --cache off does not write: leave one of them out"
             )
         from .batches import Batches
 

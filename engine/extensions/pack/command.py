@@ -46,7 +46,7 @@ def pack(
     reader = RunReader(run.resolve())
     to = output or Path(f"{reader.name}{SUFFIX}")
     if to.suffix != SUFFIX:
-        raise UsageError(f"-o {to}: a pack ends in {SUFFIX}, by which other commands know it")
+        raise UsageError(f"-o {to}: the name of a pack must end in {SUFFIX}")
     source = None if no_store else partial(recorded, run, store)
     contents, missing = make_pack(
         reader, to, passages, source, environment(Path()), sweep, notes=not no_notes
@@ -58,7 +58,7 @@ def pack(
     advice = "; to put it in, give your sweep file: --sweep FILE" if sweep is None else ""
     for name in missing:
         say(f"not in it: {name}, which the sweep names{advice}")
-    sizes = f"{decimal(contents.bytes)} ({decimal(to.stat().st_size)} packed)"
+    sizes = f"{decimal(contents.bytes)} ({decimal(to.stat().st_size)} compressed)"
     say(f"{counted(len(contents.members), 'file')}, {sizes}")
     show(str(to))
 

@@ -90,8 +90,8 @@ def run_with_persons(file: SweepFile, settings: RunSettings, seats: Seats) -> in
     panels = panels_of(loaded.sweep.models)
     if not panels:
         raise UsageError(
-            f"{file.document.source}: no role has a person; write person/NAME for a model, or run "
-            "it and let people judge its transcripts: oversight human serve RUN"
+            f"{file.document.source}: none of its models is a person; write person/NAME for a "
+            "model, or run it and let people judge its transcripts: oversight human serve RUN"
         )
     if settings.batch:  # before the message that people are asked live
         raise UsageError(NO_BATCH)

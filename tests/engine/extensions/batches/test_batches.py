@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import orjson
 import pytest
 from msgspec import structs
 
@@ -11,7 +10,6 @@ from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import BudgetReached, Later, RowsPaused, UsageError
 from oversight.engine.extensions.batches.endpoints import AnthropicEndpoint, OpenAIEndpoint
 from oversight.engine.extensions.mock import MockServer, Profile
-from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.models.accounting.ledger import sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
@@ -218,20 +216,6 @@ async def test_responses_calls_use_batches_of_that_endpoint(openai):
         await openai.whole(server)
         assert {batch.endpoint for batch in server.desk.batches} == {"/v1/responses"}
         assert "requests" not in server.counts()
-
-
-def test_wrong_answers_are_written_in_batches(tmp_path):
-    desk = Desk(tmp_path, problems=1)
-    rows = [{"question": f"How many are {n} and {n}?", "answer": str(2 * n)} for n in (2, 3)]
-    (tmp_path / "known.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
-    with desk.server({"batch": {"delay": 0.1}}) as url:
-        words = ("dataset", "generate", "known.jsonl", "--model", MODELS["openai"][0], "--drafts=2")
-        for name, how in (("waves", ["--batch"]), ("live", [])):
-            generated = desk.here(*words, "-o", f"{name}.jsonl", "--store", name, *how)
-            assert generated.code == 0, generated.err
-        counted = counts(url)
-    assert (tmp_path / "waves.jsonl").read_bytes() == (tmp_path / "live.jsonl").read_bytes()
-    assert (counted["lines"], counted["lines_twice"]) == (counted["ok"], 0)
 
 
 def test_judges_are_probed_in_batches(tmp_path):

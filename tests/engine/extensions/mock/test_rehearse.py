@@ -177,7 +177,7 @@ def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(de
         assert "· resume with: oversight run sweep.yaml" in told
         assert desk.status()["pending_batches"] == f"3 batches of {out} calls"
         early = desk.sit_here("--batch", "--no-wait")
-        assert early.code == 3 and "are out. Nothing more is sent" in early.err
+        assert early.code == 3 and "in flight. Nothing more is sent" in early.err
         assert "· in a while: oversight run sweep.yaml" in early.err
         end_batches(vendor.server, BatchProfile())
         done = desk.sit_here("--batch")
