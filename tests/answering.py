@@ -26,13 +26,15 @@ Answer: TypeAlias = Callable[[Asked], tuple[int, bytes]]
 
 def alike(status: int, body: bytes) -> Answer:
     """The same to every request."""
-    return lambda asked: (status, body)
+    return lambda request: (status, body)
 
 
-def pages(told: dict[str, Any]) -> Answer:
+def pages(bodies: dict[str, Any]) -> Answer:
     """JSON at these paths, and 404 elsewhere."""
-    return lambda asked: (
-        (200, orjson.dumps(told[asked.path])) if asked.path in told else (404, b"<html>no</html>")
+    return lambda request: (
+        (200, orjson.dumps(bodies[request.path]))
+        if request.path in bodies
+        else (404, b"<html>no</html>")
     )
 
 
@@ -45,12 +47,12 @@ def answering(answer: Answer) -> Iterator[tuple[str, list[Asked]]]:
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             book.append(Asked(self.path, self.headers.get("Authorization", ""), body))
-            status, said = answer(book[-1])
+            status, content = answer(book[-1])
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(said)))
+            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(content)
 
         do_POST = do_GET
 

@@ -87,7 +87,7 @@ class RunEnd:
     def marks(self, step: str) -> list[dict[str, Any]]:
         """The lines of the journal that tell of this step."""
         events = read_events(self.folder, FOLDER, msgspec.json.Decoder(dict[str, Any]))
-        return [told for told in events if step in told]
+        return [event for event in events if step in event]
 
 
 @dataclass

@@ -84,14 +84,14 @@ class Search:
         return worth
 
     async def _played(self, chosen: tuple[str, ...]) -> float:
-        left = list(chosen)
+        moves_left = list(chosen)
 
         async def ask(call: Call) -> Reply:
             moves = self.moves(call)
             if moves is None:
                 return Reply(self.others(call))
-            if left:
-                return Reply(left.pop(0))
+            if moves_left:
+                return Reply(moves_left.pop(0))
             position = call.address
             if self.forgetful and position in self.known:
                 raise _Known(self.known[position])
@@ -109,8 +109,8 @@ ENTRY = re.compile(r"^\[\d+\] (.*)$", re.MULTILINE)
 
 def as_claim(text: str) -> str:
     """The claims of the answers as instances know them; any other text as it is."""
-    found = _CLAIM.fullmatch(text)
-    return f"answer {found[1]}" if found else text
+    match = _CLAIM.fullmatch(text)
+    return f"answer {match[1]}" if match else text
 
 
 told_in = lru_cache(maxsize=64)(read_instructions)
@@ -119,17 +119,17 @@ told_in = lru_cache(maxsize=64)(read_instructions)
 
 def task(call: Call) -> str:
     """The kind of a call; `statement` if a judge is asked whether one is true."""
-    told = told_in(call.messages[-1].text)
-    if told and told.options:
+    facts = told_in(call.messages[-1].text)
+    if facts and facts.options:
         return "statement"
-    return told.task if told else ""
+    return facts.task if facts else ""
 
 
 def assigned(call: Call) -> str:
     """The label of the answer that a seat is told to argue for."""
-    told = told_in(call.messages[-1].text)
-    assert told
-    return told.side
+    facts = told_in(call.messages[-1].text)
+    assert facts
+    return facts.side
 
 
 def judged(call: Call) -> str:
@@ -139,7 +139,7 @@ def judged(call: Call) -> str:
 
 def speeches(call: Call) -> list[str]:
     """The speeches that a prompt shows."""
-    return [said for _, said in read_turns(call.messages[-1].text)]
+    return [text for _, text in read_turns(call.messages[-1].text)]
 
 
 def listed(call: Call, place: int = 0) -> list[str]:
@@ -192,13 +192,13 @@ async def lies_lose(told: str, tried: Iterable[Instance], score: Score) -> None:
 async def lies_win(campaign: Campaign, domain: str, rule: str, score: Score) -> None:
     """The liar wins without this rule, if not in every instance: some have no truism to hide
     behind, or nothing that rests on another step."""
-    enough, found = campaign.size(1, 3), []
+    enough, losses = campaign.size(1, 3), []
     for instance in instances(domain, 20, campaign.seed):
-        found.append((await score(instance))[0])
-        won = sum(asd <= 0 for asd in found)
+        losses.append((await score(instance))[0])
+        won = sum(asd <= 0 for asd in losses)
         if won == enough:
             break
-    print(f"{domain} without {rule}: worst ASD {min(found):+.2f}, {won} of {len(found)} won")
+    print(f"{domain} without {rule}: worst ASD {min(losses):+.2f}, {won} of {len(losses)} won")
     assert won == enough
 
 

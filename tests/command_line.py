@@ -45,43 +45,43 @@ class Calls(NamedTuple):
 
 
 def calls(err: str) -> Calls:
-    asked = re.findall(r"cells  ([\d,]+) calls", err)[-1]
-    last = err[err.rindex(f"{asked} calls") :].partition("failed")[0]
+    count = re.findall(r"cells  ([\d,]+) calls", err)[-1]
+    last = err[err.rindex(f"{count} calls") :].partition("failed")[0]
 
     def told(how: str) -> int:
-        found = re.search(rf"([\d,]+) {how}", last)
-        return int(found[1].replace(",", "")) if found else 0
+        match = re.search(rf"([\d,]+) {how}", last)
+        return int(match[1].replace(",", "")) if match else 0
 
-    return Calls(int(asked.replace(",", "")), told("from cache"), told("reused"))
+    return Calls(int(count.replace(",", "")), told("from cache"), told("reused"))
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
     """Environment of a process that must not read the settings of the person running the tests."""
-    kept = {
+    variables_kept = {
         name: os.environ[name]
         for name in ("PATH", "HOME", "LANG", "XDG_DATA_HOME", "XDG_CACHE_HOME")
         if name in os.environ
     }
-    return {**kept, "PYTHONPATH": str(ROOT), "COLUMNS": "200", **more}
+    return {**variables_kept, "PYTHONPATH": str(ROOT), "COLUMNS": "200", **more}
 
 
 def oversight(*words: str | Path, cwd: Path, **variables: str) -> Ran:
     """Run a command to its end. The store is in the working folder unless the words say else."""
-    own = {"OVERSIGHT_STORE": str(cwd / "store")} | variables
+    settings = {"OVERSIGHT_STORE": str(cwd / "store")} | variables
     line = [sys.executable, "-m", "oversight.engine", *map(str, words)]
-    done = starting.run(line, cwd=cwd, env=environment(own))
-    return Ran(done.returncode, done.stdout, done.stderr)
+    process = starting.run(line, cwd=cwd, env=environment(settings))
+    return Ran(process.returncode, process.stdout, process.stderr)
 
 
 def within(*words: str | Path, cwd: Path, **variables: str) -> Ran:
     """The same in this process, which saves the second that a new one takes to start."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-    heard = [(number, signal.getsignal(number)) for number in STOP_SIGNALS]
+    handlers = [(number, signal.getsignal(number)) for number in STOP_SIGNALS]
     with (
         pytest.MonkeyPatch.context() as patch,
         redirect_stdout(out),
         redirect_stderr(err),
-        pytest.raises(SystemExit) as left,
+        pytest.raises(SystemExit) as exited,
     ):
         patch.chdir(cwd)
         patch.setattr(sys, "argv", ["oversight", *map(str, words)])
@@ -90,10 +90,10 @@ def within(*words: str | Path, cwd: Path, **variables: str) -> Ran:
         try:
             main()
         finally:
-            for number, handler in heard:
+            for number, handler in handlers:
                 signal.signal(number, handler)
-    told = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
-    return Ran(int(left.value.code or 0), *told)
+    outputs = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
+    return Ran(int(exited.value.code or 0), *outputs)
 
 
 def run_in(place: Path, name: str, sweep: str, *flags: str) -> Ran:
@@ -113,16 +113,16 @@ class Running:
     def until(self, pattern: str) -> "re.Match[str]":
         """Read on until the pattern occurs in new output."""
         start = len(self.err)
-        while not (found := re.search(pattern, self.err[start:])):
+        while not (match := re.search(pattern, self.err[start:])):
             assert self._read(), f"it ended before it told {pattern!r}:\n{self.err}"
-        return found
+        return match
 
     def until_cells(self, count: int) -> None:
         """Read on until this many cells are finished."""
         start = len(self.err)
         while all(
-            int(told.replace(",", "")) < count
-            for told in re.findall(r"([\d,]+)/[\d,]+ cells", self.err[start:])
+            int(number.replace(",", "")) < count
+            for number in re.findall(r"([\d,]+)/[\d,]+ cells", self.err[start:])
         ):
             assert self._read(), f"it ended before {count} cells were finished:\n{self.err}"
 
@@ -141,23 +141,23 @@ class Running:
 
     def _read(self) -> bool:
         try:
-            told = os.read(self._terminal, 2**16)
+            data = os.read(self._terminal, 2**16)
         except OSError:
             # The other end of the terminal is closed.
             return False
-        self.err += told.decode(errors="replace")
-        return bool(told)
+        self.err += data.decode(errors="replace")
+        return bool(data)
 
 
 @contextmanager
 def running(*words: str | Path, cwd: Path, **variables: str) -> Iterator[Running]:
     """A command that is under way; it is killed at the end of the body if it still is."""
     ours, theirs = os.openpty()
-    own = {"OVERSIGHT_STORE": str(cwd / "store"), "TERM": "xterm"} | variables
+    settings = {"OVERSIGHT_STORE": str(cwd / "store"), "TERM": "xterm"} | variables
     process = Started(
         [sys.executable, "-m", "oversight.engine", *map(str, words)],
         cwd=cwd,
-        env=environment(own),
+        env=environment(settings),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=theirs,

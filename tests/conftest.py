@@ -38,11 +38,11 @@ settings.register_profile("long", settings.get_profile("short"), max_examples=50
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(config.getoption("--campaign"))
     # Folders of unit tests are in memory if there is room: nothing waits for a disk.
-    asked, memory = config.option, Path("/dev/shm")
+    options, memory = config.option, Path("/dev/shm")
     fits = memory.is_dir() and shutil.disk_usage(memory).free > 2**31
-    if asked.markexpr == "unit" and not asked.basetemp and fits:
-        asked.basetemp = tempfile.mkdtemp(prefix="oversight-", dir=memory)
-        config.add_cleanup(lambda: shutil.rmtree(asked.basetemp, ignore_errors=True))
+    if options.markexpr == "unit" and not options.basetemp and fits:
+        options.basetemp = tempfile.mkdtemp(prefix="oversight-", dir=memory)
+        config.add_cleanup(lambda: shutil.rmtree(options.basetemp, ignore_errors=True))
     # Background jobs of a script ignore Ctrl-C, and jobs of nohup ignore hang-ups. The tests'
     # processes would inherit that, and a run does not obey an ignored signal.
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
@@ -131,8 +131,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     rank = dict[pytest.Item, tuple[bool, int]]()
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
-        item.add_marker(found := ring(item, marks))
-        rank[item] = ("nightly" not in marks, RINGS.index(found))
+        item.add_marker(item_ring := ring(item, marks))
+        rank[item] = ("nightly" not in marks, RINGS.index(item_ring))
         function, module = (getattr(item, name, None) for name in ("function", "module"))
         if "known truth" in (getattr(function, "__doc__", None) or "").lower() or (
             "known truths" in (getattr(module, "__doc__", None) or "").lower()
@@ -259,7 +259,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def campaign(request: pytest.FixtureRequest) -> Iterator[Campaign]:
-    asked = request.config
-    made = Campaign(asked.getoption("--campaign") == "long", asked.getoption("--campaign-seed"))
-    print(f"again with: --campaign-seed={made.seed}")
-    yield made
+    config = request.config
+    settings_used = Campaign(
+        config.getoption("--campaign") == "long", config.getoption("--campaign-seed")
+    )
+    print(f"again with: --campaign-seed={settings_used.seed}")
+    yield settings_used

@@ -51,7 +51,7 @@ class Server:
 
     def _run(self, program: str, *words: str) -> None:
         as_user = ["runuser", "-u", SYSTEM_USER, "--"] if os.getuid() == 0 else []
-        done = subprocess.run(
+        process = subprocess.run(
             [*as_user, _found(program), *words],
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
@@ -60,7 +60,7 @@ class Server:
             text=True,
             timeout=PATIENCE,
         )
-        assert done.returncode == 0, done.stderr
+        assert process.returncode == 0, process.stderr
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def lacking() -> str:
 
 def _found(program: str) -> str:
     """Where a program is; distributions keep the server's out of the way."""
-    if found := shutil.which(program):
-        return found
+    if path := shutil.which(program):
+        return path
     places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"))
     return str(places[-1]) if places else ""

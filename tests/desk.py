@@ -113,8 +113,8 @@ class Desk:
         """A server whose models know the sweep's problems; later sittings find it at its URL."""
         file = self.folder / "profile.yaml"
         file.write_bytes(orjson.dumps(profile))
-        told = ["--profile", str(file), "--sweep", str(self.file), *flags]
-        with serving(told) as url:
+        args = ["--profile", str(file), "--sweep", str(self.file), *flags]
+        with serving(args) as url:
             self._reach(url)
             yield url
 
@@ -161,8 +161,8 @@ class Desk:
         return self.here(*self._words(flags))
 
     def status(self) -> dict[str, Any]:
-        told: dict[str, Any] = orjson.loads(self.here("status", "run", "--json").out)
-        return told
+        fields: dict[str, Any] = orjson.loads(self.here("status", "run", "--json").out)
+        return fields
 
     def _words(self, flags: Sequence[str]) -> list[str]:
         places = ["--run-folder", "run", "--store", "store"]

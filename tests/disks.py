@@ -107,16 +107,16 @@ def read_only(folder: Path) -> Iterator[None]:
         finally:
             _unmount(folder)
         return
-    modes = {each: each.stat().st_mode for each in (folder, *folder.rglob("*"))}
-    for each, mode in modes.items():
-        each.chmod(mode & ~0o222)
+    modes = {path: path.stat().st_mode for path in (folder, *folder.rglob("*"))}
+    for path, mode in modes.items():
+        path.chmod(mode & ~0o222)
     powers = _without_override()
     try:
         yield
     finally:
         _capset(powers)
-        for each, mode in modes.items():
-            each.chmod(mode)
+        for path, mode in modes.items():
+            path.chmod(mode)
 
 
 HEADER = struct.pack("=Ii", 0x20080522, 0)

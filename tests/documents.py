@@ -19,23 +19,23 @@ class Block(NamedTuple):
     @property
     def name(self) -> str:
         """Its file's name, where its first line is a comment that states one."""
-        found = re.match(r"# ([\w./-]+\.(?:py|yaml))\n", self.text)
-        return found[1] if found else ""
+        match = re.match(r"# ([\w./-]+\.(?:py|yaml))\n", self.text)
+        return match[1] if match else ""
 
 
 def blocks(page: Path, *languages: str) -> list[Block]:
     """The blocks in these languages, in their order."""
     text = page.read_text(encoding="utf-8")
     return [
-        Block(page, text.count("\n", 0, found.start()) + 1, found[1], found[2])
-        for found in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-        if found[1] in languages
+        Block(page, text.count("\n", 0, match.start()) + 1, match[1], match[2])
+        for match in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        if match[1] in languages
     ]
 
 
 def shown(page: str, name: str) -> dict[str, Any]:
     """A definition in the Python file of that name, as a page of docs shows it."""
-    (text,) = (each.text for each in blocks(ROOT / "docs" / page, "python") if each.name == name)
+    (text,) = (block.text for block in blocks(ROOT / "docs" / page, "python") if block.name == name)
     scope: dict[str, Any] = {"__name__": Path(name).stem}
     exec(text, scope)
     return scope

@@ -36,8 +36,8 @@ class Scripted:
     async def __call__(self, call: Call) -> Reply:
         self.calls.append(call)
         await asyncio.sleep(self.delay)
-        said = self.answer(call)
-        reply = said if isinstance(said, Reply) else Reply(said)
+        answer = self.answer(call)
+        reply = answer if isinstance(answer, Reply) else Reply(answer)
         return replace(reply, call=call.address)
 
     @property

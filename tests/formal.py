@@ -61,7 +61,7 @@ def sums(rng: random.Random) -> Instance:
                 return s == a + b
         for s, text in three.items():
             if claim == text:
-                return any(s == t + c for t, said in two.items() if said in given)
+                return any(s == t + c for t, statement in two.items() if statement in given)
         return three[int(_claimed(claim, answers))] in given
 
     return Instance(
@@ -84,25 +84,25 @@ def formulas(rng: random.Random) -> Instance:
     outer = gates[second](inner, z)
     part = f"{names[0]} {first} {names[1]}"
     inside = {v: f"({part}) is {v}." for v in (True, False)}
-    whole = {v: f"The formula is {v}." for v in (True, False)}
+    claims = {v: f"The formula is {v}." for v in (True, False)}
     answers, truth = _answers(rng, str(outer), str(not outer))
 
     def rule(claim: str, given: frozenset[str]) -> bool:
         for v in (True, False):
             if claim == inside[v]:
                 return v == inner
-            if claim == whole[v]:
+            if claim == claims[v]:
                 return any(inside[w] in given and gates[second](w, z) == v for w in (True, False))
-        return whole[_claimed(claim, answers) == "True"] in given
+        return claims[_claimed(claim, answers) == "True"] in given
 
-    stated = ", ".join(f"{name} is {v}" for name, v in zip(names, (x, y, z), strict=True))
+    values = ", ".join(f"{name} is {v}" for name, v in zip(names, (x, y, z), strict=True))
     return Instance(
-        Question(f"{stated}. Is ({part}) {second} {names[2]} true?", answers),
+        Question(f"{values}. Is ({part}) {second} {names[2]} true?", answers),
         truth,
-        (*inside.values(), *whole.values()),
-        (inside[inner], whole[outer]),
+        (*inside.values(), *claims.values()),
+        (inside[inner], claims[outer]),
         rule,
-        frozenset({inside[inner], whole[outer]}),
+        frozenset({inside[inner], claims[outer]}),
     )
 
 
@@ -118,8 +118,8 @@ def paths(rng: random.Random) -> Instance:
         (s,): f"No arrow leads away from {s}.",
         (s, u): f"No arrow leads from {s} or {u} elsewhere.",
     }
-    there = (s, t) in arrows or ((s, u) in arrows and (u, t) in arrows)
-    answers, truth = _answers(rng, "yes" if there else "no", "no" if there else "yes")
+    connected = (s, t) in arrows or ((s, u) in arrows and (u, t) in arrows)
+    answers, truth = _answers(rng, "yes" if connected else "no", "no" if connected else "yes")
 
     def shut(places: tuple[str, ...]) -> bool:
         return not any(a in places and b not in places for a, b in arrows)
@@ -127,7 +127,7 @@ def paths(rng: random.Random) -> Instance:
     def rule(claim: str, given: frozenset[str]) -> bool:
         for place, text in reach.items():
             if claim == text:
-                before = {s} | {other for other, said in reach.items() if said in given}
+                before = {s} | {other for other, statement in reach.items() if statement in given}
                 return any((other, place) in arrows for other in before)
         for places, text in closed.items():
             if claim == text:
@@ -137,8 +137,8 @@ def paths(rng: random.Random) -> Instance:
 
     true = {text for places, text in closed.items() if shut(places)}
     true |= {reach[u]} if (s, u) in arrows or ((s, t) in arrows and (t, u) in arrows) else set()
-    true |= {reach[t]} if there else set()
-    if there:
+    true |= {reach[t]} if connected else set()
+    if connected:
         sound = (reach[t],) if (s, t) in arrows else (reach[u], reach[t])
     else:
         sound = (closed[(s,)],) if shut((s,)) else (closed[(s, u)],)
@@ -166,12 +166,12 @@ def instances(domain: str, count: int, seed: int = 0) -> Iterator[Instance]:
 
 
 def _different(make: Callable[[random.Random], Instance], rng: random.Random) -> Iterator[Instance]:
-    seen: set[Question] = set()
+    questions: set[Question] = set()
     while True:
-        made = make(rng)
-        if made.question not in seen:
-            seen.add(made.question)
-            yield made
+        instance = make(rng)
+        if instance.question not in questions:
+            questions.add(instance.question)
+            yield instance
 
 
 def _answers(rng: random.Random, right: str, wrong: str) -> tuple[tuple[Answer, ...], int]:

@@ -17,12 +17,12 @@ def members(file: Path) -> Members:
 def listed(content: Members) -> Members:
     """The same members with right sizes and digests in the manifest."""
     manifest = json.loads(content["manifest.json"])
-    rest = {name: content[name] for name in sorted(content) if name != "manifest.json"}
+    members = {name: content[name] for name in sorted(content) if name != "manifest.json"}
     manifest["members"] = {
         name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        for name, data in rest.items()
+        for name, data in members.items()
     }
-    return {"manifest.json": json.dumps(manifest).encode(), **rest}
+    return {"manifest.json": json.dumps(manifest).encode(), **members}
 
 
 def write(file: Path, content: Members, **changed: Any) -> None:

@@ -54,7 +54,7 @@ def outcome(cell: Cell, failed: bool = False) -> bytes:
 
 def ended(cell: Cell, end: CellEnd, row: int = 0) -> RecordedCell:
     """A cell with its end, and nothing that was asked in it."""
-    number = next(n for n, each in enumerate(GRID.problems) if each.id == cell.problem.id)
+    number = next(n for n, problem in enumerate(GRID.problems) if problem.id == cell.problem.id)
     return RecordedCell(cell.place, cell.id, row, number, cell.side, cell.draw, end)
 
 
@@ -65,7 +65,7 @@ def land(into: RunFolder, cells: Sequence[Cell], failed: Sequence[int] = ()) -> 
 
 def recorded(folder: Path) -> list[bytes]:
     """The recorded lines of a run, in the order of the sweep."""
-    return [each.line for each in outcomes(folder)]
+    return [outcome.line for outcome in outcomes(folder)]
 
 
 def recorded_so_far(folder: Path) -> list[bytes]:
@@ -104,8 +104,8 @@ def moved(run: Path, before: Path, place: Path) -> None:
     """Have a run that was copied from one working folder to another find its store there."""
     manifest = read_manifest(run)
     with closing(RunDatabase(run)) as database:
-        named = structs.replace(manifest, store=manifest.store.replace(str(before), str(place)))
-        database.tell("manifest", encoded(named))
+        renamed = structs.replace(manifest, store=manifest.store.replace(str(before), str(place)))
+        database.tell("manifest", encoded(renamed))
     # Its store has another name now.
     remember_run(run, manifest.id, str(place / "store"))
 
@@ -123,14 +123,14 @@ def written(folder: Path) -> bytes:
 
 def everything(folder: Path) -> dict[str, bytes]:
     """Every file below a folder, by its path."""
-    return {str(each): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 def noted(folder: Path, **changed: object) -> None:
     """Change what the manifest of a run says."""
     with closing(RunDatabase(folder)) as database:
-        told = structs.replace(read_manifest(folder), **changed)  # type: ignore[arg-type]
-        database.tell("manifest", encoded(told))
+        manifest = structs.replace(read_manifest(folder), **changed)  # type: ignore[arg-type]
+        database.tell("manifest", encoded(manifest))
 
 
 def edited(folder: Path, statement: str) -> None:

@@ -86,8 +86,8 @@ def sender(
     """The server under limits, retries, a budget and a ledger."""
     accounting = Accounting(listed(), budget, ledger=ledger or Ledger())
     stop_token = stop_token or StopToken()
-    known = (model, server, limits or Limits(), stop_token, accounting, jitter)
-    return Sender(*known, own=own, connections=connections, give_up=give_up)
+    args = (model, server, limits or Limits(), stop_token, accounting, jitter)
+    return Sender(*args, own=own, connections=connections, give_up=give_up)
 
 
 async def ask_in_lanes(ask: Ask, lanes: int, goes_on: Callable[[], bool]) -> None:

@@ -59,13 +59,13 @@ class Session(NamedTuple):
 
 def _answered(block: str, answer: Answer, names: Names) -> str:
     lines: list[str] = []
-    for asked in re.findall(r"^(?:\$ .*(?:\n> .*)*|>>> .*)$", block, re.MULTILINE):
-        lines.append(asked)
-        if asked.startswith("$ "):
-            lines += answer(asked[2:].replace("\n> ", "\n"))
+    for text in re.findall(r"^(?:\$ .*(?:\n> .*)*|>>> .*)$", block, re.MULTILINE):
+        lines.append(text)
+        if text.startswith("$ "):
+            lines += answer(text[2:].replace("\n> ", "\n"))
         else:
-            exec(asked[4:], names)
-    return "".join(f"{each}\n" for each in lines)
+            exec(text[4:], names)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def commands(names: dict[str, Any], shape: Shape, monkeypatch: pytest.MonkeyPatch) -> Answer:
@@ -74,14 +74,14 @@ def commands(names: dict[str, Any], shape: Shape, monkeypatch: pytest.MonkeyPatc
     def answer(line: str) -> Iterator[str]:
         words, _, typed = line.partition(" <<< ")
         monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(f"{typed}\n".encode()), "utf-8"))
-        program, *given = shlex.split(words.format_map(names))
+        program, *args = shlex.split(words.format_map(names))
         match program:
             case "cat":
-                yield from shape(Path(given[0]).read_text()).splitlines()
+                yield from shape(Path(args[0]).read_text()).splitlines()
             case "python":
-                yield from _printed(_example(*given), shape)
+                yield from _printed(_example(*args), shape)
             case _:
-                yield from _printed(within(*given, cwd=Path.cwd()), shape)
+                yield from _printed(within(*args, cwd=Path.cwd()), shape)
 
     return answer
 
@@ -103,18 +103,18 @@ def refusals(read: Callable[[str], object], fault: type[Exception]) -> Answer:
     """The result or refusal of a text."""
 
     def answer(text: str) -> list[str]:
-        with pytest.raises(fault) as told:
+        with pytest.raises(fault) as caught:
             read(text)
-        return str(told.value).splitlines()
+        return str(caught.value).splitlines()
 
     return answer
 
 
-def _printed(told: Ran, shape: Shape) -> Iterator[str]:
-    yield from (line.rstrip() for line in shape(told.out).splitlines())
-    yield from (f"! {line}".rstrip() for line in shape(told.err).splitlines())
-    if told.code:
-        yield f"[{told.code}]"
+def _printed(ran: Ran, shape: Shape) -> Iterator[str]:
+    yield from (line.rstrip() for line in shape(ran.out).splitlines())
+    yield from (f"! {line}".rstrip() for line in shape(ran.err).splitlines())
+    if ran.code:
+        yield f"[{ran.code}]"
 
 
 def _sections(file: Path) -> Iterator[tuple[str, str]]:
@@ -125,7 +125,7 @@ def _sections(file: Path) -> Iterator[tuple[str, str]]:
 def sessions(*files: Path) -> pytest.MarkDecorator:
     """A test per heading of the files, with the fixture `session`. Commands that start a server are
     marked `wire`, and so is the drawing of a site's pictures."""
-    found = [
+    headings = [
         pytest.param(
             Session(file, heading),
             id=heading,
@@ -134,4 +134,4 @@ def sessions(*files: Path) -> pytest.MarkDecorator:
         for file in files
         for heading, text in _sections(file)
     ]
-    return pytest.mark.parametrize("session", found)
+    return pytest.mark.parametrize("session", headings)

@@ -208,10 +208,10 @@ class Bench:
     def start(self, *flags: str, command: tuple[str, ...] = ("run",)) -> "Sitting":
         """Start or resume in the background."""
         target = str(self.sweep if command == ("run",) else self.run)
-        own = ("--run-folder", str(self.run)) if command == ("run",) else ()
+        folder_flags = ("--run-folder", str(self.run)) if command == ("run",) else ()
         line = [sys.executable, "-m", "oversight.engine", *command, target]
         store = () if command == ("status",) else ("--store", str(self.store))
-        return Sitting(self, [*line, *store, *own, *flags])
+        return Sitting(self, [*line, *store, *folder_flags, *flags])
 
     def ends(self, code: int, *flags: str, command: tuple[str, ...] = ("run",)) -> str:
         """Run a sitting to its end, with this exit code; returns its output."""
@@ -271,8 +271,8 @@ class Bench:
                 raise
             return []
         with closing(opened) as store:
-            found = [pair for pair in store.items() if isinstance(pair[1], bytes)]
-            return [read_entry(*pair) for pair in found]
+            entries = [pair for pair in store.items() if isinstance(pair[1], bytes)]
+            return [read_entry(*pair) for pair in entries]
 
 
 class Sitting:

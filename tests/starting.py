@@ -170,11 +170,11 @@ def serve(asking: socket.socket) -> dict[str, Any]:
     waking.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(waking.fileno())
-    heard = selectors.DefaultSelector()
-    heard.register(asking, selectors.EVENT_READ)
-    heard.register(woken, selectors.EVENT_READ)
+    selector = selectors.DefaultSelector()
+    selector.register(asking, selectors.EVENT_READ)
+    selector.register(woken, selectors.EVENT_READ)
     while True:
-        for key, _ in heard.select():
+        for key, _ in selector.select():
             if key.fileobj is woken:
                 woken.recv(2**10)
                 _tell_ends(running)
@@ -182,7 +182,7 @@ def serve(asking: socket.socket) -> dict[str, Any]:
             length, ends, *_ = socket.recv_fds(asking, _LENGTH.size, 4)
             if not length:
                 os._exit(0)
-            asked = json.loads(_exactly(asking, *_LENGTH.unpack(length)))
+            request = json.loads(_exactly(asking, *_LENGTH.unpack(length)))
             if pid := os.fork():
                 for end in ends[:3]:
                     os.close(end)
@@ -191,13 +191,13 @@ def serve(asking: socket.socket) -> dict[str, Any]:
                 continue
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for own, end in enumerate(ends[:3]):
-                os.dup2(end, own)
-            heard.close()
-            for each in (asking, woken, waking, *running.values()):
-                each.detach()
+            for copy, end in enumerate(ends[:3]):
+                os.dup2(end, copy)
+            selector.close()
+            for sock in (asking, woken, waking, *running.values()):
+                sock.detach()
             os.closerange(3, 2**10)
-            return asked
+            return request
 
 
 def _exactly(asking: socket.socket, size: int) -> bytes:
@@ -229,16 +229,16 @@ def become(asked: dict[str, Any]) -> None:
     sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
     sys.stderr = os.fdopen(2, "w", errors="backslashreplace", buffering=1)
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
-    how, what, *words = asked["words"]
-    rest = [place for place in sys.path[1:] if place != str(ROOT)]
-    sys.path[:] = [os.getcwd() if how == "-m" else "", str(ROOT), *rest]
-    sys.argv = [what if how == "-m" else "-c", *words]
+    how, target, *words = asked["words"]
+    paths = [place for place in sys.path[1:] if place != str(ROOT)]
+    sys.path[:] = [os.getcwd() if how == "-m" else "", str(ROOT), *paths]
+    sys.argv = [target if how == "-m" else "-c", *words]
     gc.enable()
     if how == "-m":
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
+        runpy.run_module(target, run_name="__main__", alter_sys=True)
         return
     main = sys.modules["__main__"] = ModuleType("__main__")
-    exec(compile(what, "<string>", "exec"), main.__dict__)
+    exec(compile(target, "<string>", "exec"), main.__dict__)
 
 
 def leave(code: int) -> NoReturn:
@@ -259,8 +259,10 @@ def load() -> None:
     """Import what most commands import when they run."""
     gc.disable()
     for package in ("oversight.engine.views.cli", "oversight.engine.views.cli.commands"):
-        for found in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
-            importlib.import_module(found.name)
+        for module in pkgutil.iter_modules(
+            importlib.import_module(package).__path__, f"{package}."
+        ):
+            importlib.import_module(module.name)
     for command in registered(COMMANDS_GROUP).values():
         importlib.import_module(command.module)
     gc.freeze()

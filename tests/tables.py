@@ -24,24 +24,24 @@ def expressions(names: dict[str, Any]) -> Answer:
 def printed(names: dict[str, Any], shown: Callable[[Any], str] = str) -> Answer:
     """The same, as it is printed: texts without quotation marks."""
 
-    def answer(asked: str) -> Iterator[str]:
+    def answer(expression: str) -> Iterator[str]:
         try:
-            found = eval(asked, dict(names))
-            found = asyncio.run(found) if inspect.iscoroutine(found) else found
-            yield from map(str, found) if isinstance(found, list) else [shown(found)]
+            value = eval(expression, dict(names))
+            value = asyncio.run(value) if inspect.iscoroutine(value) else value
+            yield from map(str, value) if isinstance(value, list) else [shown(value)]
         except (ValueError, TypeError, CacheError, ProtocolError, EngineError) as fault:
             yield f"{type(fault).__name__}: {fault}"
 
     return answer
 
 
-def _short(found: Any) -> str:
+def _short(value: Any) -> str:
     """Numbers to six digits."""
-    match found:
+    match value:
         case float():
-            return f"{found:.6g}"
-        case tuple() if type(found) is tuple:
-            return ", ".join(map(_short, found)) or "nothing"
+            return f"{value:.6g}"
+        case tuple() if type(value) is tuple:
+            return ", ".join(map(_short, value)) or "nothing"
         case str():
-            return repr(found)
-    return str(found)
+            return repr(value)
+    return str(value)

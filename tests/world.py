@@ -79,14 +79,14 @@ async def asked(protocol: Protocol, problem: Problem, place: int) -> dict[str, C
 
     place: of the answer that is argued for.
     """
-    provider, seen = simulated([problem]), dict[str, Call]()
+    provider, calls_by_address = simulated([problem]), dict[str, Call]()
 
     async def ask(call: Call) -> Reply:
-        seen.setdefault(call.address, call)
+        calls_by_address.setdefault(call.address, call)
         return await provider(call)
 
     await protocol.run(problem.question, problem.question.answers[place], ask)
-    return seen
+    return calls_by_address
 
 
 async def calls(protocol: Protocol) -> list[set[str]]:

@@ -115,9 +115,9 @@ def answers(text: str = "48") -> Scripted:
     return Scripted(lambda call: text)
 
 
-async def ask_all(ask: Ask, asked: Iterable[Call]) -> list[Reply]:
+async def ask_all(ask: Ask, calls_made: Iterable[Call]) -> list[Reply]:
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(ask(call)) for call in asked]
+        tasks = [group.create_task(ask(call)) for call in calls_made]
     return [task.result() for task in tasks]
 
 

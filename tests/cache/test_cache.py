@@ -72,10 +72,10 @@ async def test_a_call_is_paid_once_and_served_from_the_store_afterwards():
 
 async def test_two_processes_on_one_store_are_handed_the_reply_that_was_stored_first(tmp_path):
     stores = [DiskStore(tmp_path), DiskStore(tmp_path)]
-    asked = asyncio.Barrier(2)
+    barrier = asyncio.Barrier(2)
 
     async def says(reply: str, call: Call) -> Reply:
-        await asked.wait()
+        await barrier.wait()
         return Reply(reply)
 
     caches = [
@@ -297,13 +297,13 @@ async def test_a_run_served_from_the_store_lets_others_have_a_turn():
 async def test_a_reply_is_durable_before_it_is_handed_out(tmp_path):
     store = DiskStore(tmp_path)
     cache = Cache(store, answers(), identity=home)
-    seen: list[bool] = []
+    durable: list[bool] = []
 
     async def ask(call: Call) -> None:
         await cache(call)
         # Another reader of the file finds what this one was just handed.
         other = ReadOnlyStore(tmp_path)
-        seen.append(other.get(store_key(call.address, "here/v1")) is not None)
+        durable.append(other.get(store_key(call.address, "here/v1")) is not None)
         other.close()
 
     async with asyncio.TaskGroup() as group:
@@ -311,14 +311,14 @@ async def test_a_reply_is_durable_before_it_is_handed_out(tmp_path):
             group.create_task(ask(call))
     await cache.close()
     store.close()
-    assert seen == [True] * 50
+    assert durable == [True] * 50
 
 
 class Told:
     """Some cells of a run, and what they were spared."""
 
     def __init__(self, delay: float = 0.0) -> None:
-        self.model = Scripted(lambda asked: asked.messages[-1].text.upper(), delay)
+        self.model = Scripted(lambda call: call.messages[-1].text.upper(), delay)
         self.spared: list[tuple[int, bool]] = []
         self.shared = SharedResults(lambda notes, joined: self.spared.append((len(notes), joined)))
 
@@ -337,15 +337,15 @@ def speech(*texts: str, fault: Exception | None = None) -> Callable[[Ask], Await
 
 
 async def test_repeated_work_is_noted_by_every_caller_and_counted():
-    told = Told()
-    first, second = told.cell(), told.cell()
+    work = Told()
+    first, second = work.cell(), work.cell()
     for cell in (first, second):
         assert await run_once(cell, speech("a", "b"), (("settings",),), "transcript") == "A B"
-    assert len(told.model.calls) == 2
+    assert len(work.model.calls) == 2
     assert first.notes == second.notes
     assert len(first.notes) == 2
-    assert told.spared == [(2, False)]
-    cache = Cache(MemoryStore(), told.model, identity=home)
+    assert work.spared == [(2, False)]
+    cache = Cache(MemoryStore(), work.model, identity=home)
     for _ in range(2):
         cell = RecordingAsk(cache, shared=cache.shared_results)
         assert await run_once(cell, speech("a", "b"), (("settings",),), "transcript") == "A B"
@@ -374,35 +374,35 @@ async def test_work_of_other_settings_transcripts_draws_and_seats_is_other_work(
 
 
 async def test_running_work_is_joined_and_its_fault_reaches_all_but_is_not_kept():
-    told, fault = Told(delay=0.01), ValueError("cut")
-    cells = [told.cell(), told.cell()]
+    work, fault = Told(delay=0.01), ValueError("cut")
+    cells = [work.cell(), work.cell()]
     ends = await asyncio.gather(
         *(run_once(cell, speech("a", fault=fault), (), "t") for cell in cells),
         return_exceptions=True,
     )
     assert ends == [fault, fault]
     assert [len(cell.notes) for cell in cells] == [1, 1]
-    assert told.spared == [(1, True)]
-    assert await run_once(told.cell(), speech("a"), (), "t") == "A"
-    assert len(told.model.calls) == 2
+    assert work.spared == [(1, True)]
+    assert await run_once(work.cell(), speech("a"), (), "t") == "A"
+    assert len(work.model.calls) == 2
 
 
 async def test_joined_caller_repeats_cancelled_work():
-    told = Told(delay=0.01)
-    first, second = (asyncio.create_task(run_once(told.cell(), speech("a"), (), "t")) for _ in "12")
+    work = Told(delay=0.01)
+    first, second = (asyncio.create_task(run_once(work.cell(), speech("a"), (), "t")) for _ in "12")
     await asyncio.sleep(0)
     first.cancel()
     assert await second == "A"
     assert first.cancelled()
-    assert not told.spared
+    assert not work.spared
 
 
 async def test_an_agent_that_has_no_hash_shares_nothing():
-    told = Told()
+    work = Told()
     for _ in range(2):
-        assert await run_once(told.cell(), speech("a"), ([],), "t") == "A"
-        assert await run_once(told.cell(), speech("a"), (), ["t"]) == "A"
-    assert len(told.model.calls) == 4
+        assert await run_once(work.cell(), speech("a"), ([],), "t") == "A"
+        assert await run_once(work.cell(), speech("a"), (), ["t"]) == "A"
+    assert len(work.model.calls) == 4
 
 
 async def test_a_kind_of_work_that_nobody_asks_for_again_is_shared_no_more():
@@ -419,17 +419,17 @@ async def test_a_kind_of_work_that_nobody_asks_for_again_is_shared_no_more():
 
 @pytest.mark.parametrize("asked", [("a",), ()], ids=["asked", "asked nobody"])
 async def test_old_work_is_forgotten(asked):
-    told = Told()
+    work = Told()
     # Done twice, its kind is shared from then on, however seldom it is repeated.
     for _ in range(2):
-        await run_once(told.cell(), speech(), (), "again")
+        await run_once(work.cell(), speech(), (), "again")
     for n in range(MAX_NOTES + 2):
-        await run_once(told.cell(), speech(*asked), (), n)
-    told.spared.clear()
-    await run_once(told.cell(), speech(*asked), (), 0)
-    assert not told.spared
-    await run_once(told.cell(), speech(*asked), (), MAX_NOTES + 1)
-    assert told.spared == [(len(asked), False)]
+        await run_once(work.cell(), speech(*asked), (), n)
+    work.spared.clear()
+    await run_once(work.cell(), speech(*asked), (), 0)
+    assert not work.spared
+    await run_once(work.cell(), speech(*asked), (), MAX_NOTES + 1)
+    assert work.spared == [(len(asked), False)]
 
 
 class Looked(MemoryStore):
@@ -475,12 +475,12 @@ async def test_a_fault_in_one_of_the_calls_of_a_turn_keeps_no_other_waiting():
         if next(count) == 1:
             raise RuntimeError("no tags")
 
-    store, asked, count = MemoryStore(), calls(4), itertools.count()
-    await ask_all(Cache(store, answers(), identity=home), asked[1:])
+    store, turn, count = MemoryStore(), calls(4), itertools.count()
+    await ask_all(Cache(store, answers(), identity=home), turn[1:])
     async with Cache(store, answers(), identity=home, tags=tags) as cache:
-        await cache(asked[0])
-        ends = await asyncio.gather(*map(cache, asked[1:]), return_exceptions=True)
-    assert [str(each) if isinstance(each, Exception) else each.text for each in ends] == [
+        await cache(turn[0])
+        ends = await asyncio.gather(*map(cache, turn[1:]), return_exceptions=True)
+    assert [str(end) if isinstance(end, Exception) else end.text for end in ends] == [
         *("no tags", "48", "48")
     ]
 

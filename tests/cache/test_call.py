@@ -71,10 +71,10 @@ def another(value: object) -> object:
     ("part", "field"), [(part, name) for part in PARTS for name in part.__struct_fields__]
 )
 def test_every_field_of_every_part_moves_the_address(part, field):
-    whole, held = PARTS[part]
-    changed = structs.replace(whole, **{field: another(getattr(whole, field))})
-    assert changed != whole
-    assert held(changed).address != held(whole).address
+    part_value, holder = PARTS[part]
+    changed = structs.replace(part_value, **{field: another(getattr(part_value, field))})
+    assert changed != part_value
+    assert holder(changed).address != holder(part_value).address
 
 
 # A change empties all users' stores: raise SCHEMA, and say so in the changelog.
@@ -134,16 +134,16 @@ def test_addresses_are_equal_exactly_when_calls_are(one, other):
 
 
 def test_draws_of_different_layers_do_not_collide():
-    seen: list[Call] = []
+    calls_made: list[Call] = []
 
     def ask(call):
-        seen.append(call)
+        calls_made.append(call)
 
     with_repeat(with_repeat(ask, 1), 2)(SMALL)
     with_repeat(with_repeat(ask, 2), 1)(SMALL)
     with_repeat(ask, 1)(SMALL)
-    assert [call.draw for call in seen] == [(1, 2), (2, 1), (1,)]
-    assert len({call.address for call in seen}) == 3
+    assert [call.draw for call in calls_made] == [(1, 2), (2, 1), (1,)]
+    assert len({call.address for call in calls_made}) == 3
 
 
 @dataclass(frozen=True)
@@ -242,9 +242,9 @@ def read(text: str, outcome: Outcome = "ok", opaque: object = "", wish: bool = F
     return f"{reply.outcome} {reply.text!r}, thought {reply.reasoning!r}"
 
 
-def scored(text: str, *given: str, reasoning: str = "") -> str:
+def scored(text: str, *texts: str, reasoning: str = "") -> str:
     """The tokens that are left of those with logprobs."""
-    reply = Reply(text, logprobs=tokens(*given), reasoning=reasoning)
+    reply = Reply(text, logprobs=tokens(*texts), reasoning=reasoning)
     return " | ".join(token.text for token in reply.logprobs) or "none"
 
 

@@ -58,21 +58,21 @@ def test_the_settings_that_keep_a_reply_are_on(folder):
     with closing(DiskStore(folder)) as store:
         # FULL: every commit is synced.
         assert store._writing.execute("PRAGMA synchronous").fetchone() == (2,)
-    kept = {"eviction_policy": "none", "sqlite_synchronous": 2}
-    there = dict(sql(folder, "SELECT key, value FROM Settings"))
-    assert kept.items() <= SETTINGS.items() <= there.items()
+    expected = {"eviction_policy": "none", "sqlite_synchronous": 2}
+    settings = dict(sql(folder, "SELECT key, value FROM Settings"))
+    assert expected.items() <= SETTINGS.items() <= settings.items()
 
 
 def test_a_store_has_an_id_that_it_keeps_wherever_it_is_moved(folder, tmp_path):
     with closing(DiskStore(folder)) as store, closing(DiskStore(folder)) as beside:
-        known = store.id
-        assert re.fullmatch("[0-9a-f]{32}", known) and beside.id == known
+        store_id = store.id
+        assert re.fullmatch("[0-9a-f]{32}", store_id) and beside.id == store_id
     moved = folder.rename(tmp_path / "moved")
     for opened in (DiskStore, ReadOnlyStore):
         with closing(opened(moved)) as store:
-            assert store.id == known
+            assert store.id == store_id
     with closing(DiskStore(folder)) as other:
-        assert other.id != known
+        assert other.id != store_id
 
 
 def test_a_store_without_an_id_opens_as_before_and_gets_one_when_it_is_written(folder):
@@ -133,9 +133,9 @@ def test_a_planted_pickle_runs_nothing_and_is_damage(folder, tmp_path):
             for key in ("row", "file"):
                 with pytest.raises(DamagedEntry, match="mode 4"):
                     store.get(key)
-            found = dict(store.items())
-            assert found.pop("good") == b"1" and len(found) == 2
-            assert all(isinstance(each, DamagedEntry) for each in found.values())
+            entries = dict(store.items())
+            assert entries.pop("good") == b"1" and len(entries) == 2
+            assert all(isinstance(value, DamagedEntry) for value in entries.values())
             assert any("not written by this program" in fault for fault in store.faults())
     with closing(DiskStore(folder)) as writing:
         writing.put_many([("row", b"2")])
@@ -157,11 +157,9 @@ def test_a_planted_row_cannot_have_a_file_removed(folder, tmp_path):
 
 def test_planted_triggers_do_not_run_and_diskcache_triggers_are_dropped(folder):
     filled(folder, {"a": b"1"})
-    for what in ("INSERT", "DELETE"):
-        sql(
-            folder,
-            f'CREATE TRIGGER "on ""{what}" AFTER {what} ON Cache BEGIN DELETE FROM Cache; END',
-        )
+    for statement in ("INSERT", "DELETE"):
+        trigger = f'"on ""{statement}" AFTER {statement} ON Cache BEGIN DELETE FROM Cache; END'
+        sql(folder, f"CREATE TRIGGER {trigger}")
     filled(folder, {"b": b"2"})
     with closing(ReadOnlyStore(folder)) as store:
         assert dict(store.items()) == {"a": b"1", "b": b"2"}
@@ -183,8 +181,8 @@ def test_diskcache_opens_a_store_and_finds_its_bytes(folder):
 def test_a_store_whose_making_was_cut_off_is_made_whole(folder, made):
     with diskcache.Cache(str(folder), eviction_policy="none"):
         pass
-    for what in ("DROP TABLE Cache", "DROP TABLE Settings")[made:]:
-        sql(folder, what)
+    for statement in ("DROP TABLE Cache", "DROP TABLE Settings")[made:]:
+        sql(folder, statement)
     filled(folder, {"a": b"1"})
     with closing(ReadOnlyStore(folder)) as store:
         assert dict(store.items()) == {"a": b"1"}
@@ -213,8 +211,8 @@ def test_a_value_that_was_not_sealed_is_damage(folder, value):
     with closing(DiskStore(folder)) as store:
         with pytest.raises(DamagedEntry):
             store.get("a")
-        ((key, found),) = store.items()
-        assert key == "a" and isinstance(found, DamagedEntry)
+        ((key, damage),) = store.items()
+        assert key == "a" and isinstance(damage, DamagedEntry)
 
 
 def test_a_value_moved_to_another_key_is_damage(folder):
@@ -247,18 +245,18 @@ async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
             for call in (first, second, other):
                 await cache(call)
         assert len(kept()) == 2 and len(store) == 3 and list(store.faults()) == []
-        found = dict(checked_entries(store.items()))
-        assert {record.call() for record in found.values()} == {first, second, other}
+        checked = dict(checked_entries(store.items()))
+        assert {record.call() for record in checked.values()} == {first, second, other}
         assert dict(store.recover()) == dict(store.items())
         # As another process finds them.
-        assert store.keep_many([(key, store.get(key)) for key in found]) == {}
-        plain = [(key, record.plain().to_bytes()) for key, record in found.items()]
+        assert store.keep_many([(key, store.get(key)) for key in checked]) == {}
+        plain = [(key, record.plain().to_bytes()) for key, record in checked.items()]
         for place, entries in (("copy", store.items()), ("plain", plain)):
             with closing(DiskStore(folder / place)) as into:
                 merge(read_entries(entries), into, foreign=True, shared=beginning)
                 assert {r.call() for _, r in read_entries(into.items())} == {first, second, other}
             assert len(sql(folder / place, "SELECT 1 FROM Cache WHERE raw = 0")) == 2
-        by_call = {record.call(): key for key, record in found.items()}
+        by_call = {record.call(): key for key, record in checked.items()}
         store.delete_many([by_call[first]])
         store.drop_unused()
         assert len(kept()) == 2
@@ -267,10 +265,10 @@ async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
         assert len(kept()) == 1
 
 
-def keep(folder: Path, *asked: Call, at: int = 7) -> dict[str, bytes]:
+def keep(folder: Path, *new_calls: Call, at: int = 7) -> dict[str, bytes]:
     """Add replies to these calls to a store; the entries."""
     entries = {}
-    for call in asked:
+    for call in new_calls:
         new = new_entry(store_key(call.address, "here/v1"), call, REPLY, "here/v1", at)
         entries[new.key] = new.packed(beginning(call)).to_bytes()
     filled(folder, entries)
@@ -344,11 +342,11 @@ def test_a_second_name_for_a_store_is_refused(tmp_path):
 
 def test_a_row_planted_far_away_does_not_hold_up_a_salvage(folder):
     filled(folder, {"a": b"1"})
-    far = "INSERT INTO Cache(rowid, key, raw, mode, value) VALUES (?, 'z', 1, 1, ?)"
-    sql(folder, far, 2**62, b"")
+    statement = "INSERT INTO Cache(rowid, key, raw, mode, value) VALUES (?, 'z', 1, 1, ?)"
+    sql(folder, statement, 2**62, b"")
     with closing(ReadOnlyStore(folder)) as store:
-        found = dict(store.recover())
-    assert found["a"] == b"1" and isinstance(found["z"], DamagedEntry)
+        entries = dict(store.recover())
+    assert entries["a"] == b"1" and isinstance(entries["z"], DamagedEntry)
 
 
 def test_keys_that_are_not_ascii_any_more_are_reported(folder):
@@ -356,8 +354,8 @@ def test_keys_that_are_not_ascii_any_more_are_reported(folder):
     odd = "INSERT INTO Cache(key, raw, mode, value) VALUES (CAST(? AS TEXT), 1, 1, ?)"
     sql(folder, odd, b"\xe1\xff", add_checksum("a", b"1"))
     with closing(ReadOnlyStore(folder)) as store:
-        found = dict(store.items())
-    assert isinstance(found.pop("\\xe1\\xff"), DamagedEntry) and found == {"a": b"1", "b": b"2"}
+        entries = dict(store.items())
+    assert isinstance(entries.pop("\\xe1\\xff"), DamagedEntry) and entries == {"a": b"1", "b": b"2"}
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs a list of open files")

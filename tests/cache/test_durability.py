@@ -29,10 +29,10 @@ def leave_pages(store: DiskStore, count: int) -> None:
     store._writing.execute(f"PRAGMA max_page_count = {pages + count}")
 
 
-def flip_a_bit(folder: Path, whole: bytes, chance: random.Random) -> None:
+def flip_a_bit(folder: Path, content: bytes, chance: random.Random) -> None:
     """Make the store in a folder one of these bytes with one bit flipped."""
-    flipped = bytearray(whole)
-    flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+    flipped = bytearray(content)
+    flipped[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
     folder.mkdir(exist_ok=True)
     (folder / STORE_FILE).write_bytes(flipped)
 
@@ -41,10 +41,10 @@ def test_a_malformed_file_says_so_and_what_can_be_saved(folder):
     entries = {f"{n:04}": os.urandom(1500) for n in range(400)}
     filled(folder, entries)
     file = folder / STORE_FILE
-    whole = bytearray(file.read_bytes())
-    middle = len(whole) // 4096 // 2 * 4096
-    whole[middle : middle + 8 * 4096] = random.Random(1).randbytes(8 * 4096)
-    file.write_bytes(whole)
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 4096 // 2 * 4096
+    content[middle : middle + 8 * 4096] = random.Random(1).randbytes(8 * 4096)
+    file.write_bytes(content)
     store = ReadOnlyStore(folder)
     assert any(store.faults())
     remedy = f"oversight cache verify --recover --store {folder}"
@@ -52,11 +52,11 @@ def test_a_malformed_file_says_so_and_what_can_be_saved(folder):
         for key in entries:
             store.get(key)
     assert not isinstance(error.value, DamagedEntry)
-    found = dict(store.recover())
+    recovered = dict(store.recover())
     # Each row that can be reached by itself.
-    assert len(found) == sum(len(store._at(n + 1)) for n in range(400)) < 400
+    assert len(recovered) == sum(len(store._at(n + 1)) for n in range(400)) < 400
     store.close()
-    saved = {key: value for key, value in found.items() if isinstance(value, bytes)}
+    saved = {key: value for key, value in recovered.items() if isinstance(value, bytes)}
     assert len(saved) > 300 and saved.items() <= entries.items()
 
 
@@ -64,17 +64,17 @@ def test_a_malformed_file_says_so_and_what_can_be_saved(folder):
 def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(folder, tmp_path, campaign):
     truth = dict(entry(n) for n in range(60))
     filled(folder, truth)
-    whole, copy = (folder / STORE_FILE).read_bytes(), tmp_path / "copy"
+    content, copy = (folder / STORE_FILE).read_bytes(), tmp_path / "copy"
     chance = random.Random(20)
     ends: Counter[str] = Counter()
     lost: Counter[int] = Counter()
     flips = campaign.size(150, 5000)
     for _ in range(flips):
-        flip_a_bit(copy, whole, chance)
-        with recoverable(copy) as rest:
+        flip_a_bit(copy, content, chance)
+        with recoverable(copy) as recovering:
             sound = {
                 key: record.to_bytes()
-                for key, record in checked_entries(rest.recover())
+                for key, record in checked_entries(recovering.recover())
                 if not isinstance(record, DamagedEntry)
             }
         assert sound.items() <= truth.items()
@@ -84,19 +84,19 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(folder, tmp_
         except StoreError:
             ends["refused to open"] += 1
             continue
-        told = missing = 0
+        reported = missing = 0
         for key, value in truth.items():
             try:
-                found = store.get(key)
+                served = store.get(key)
             except StoreError:
-                told += 1
+                reported += 1
             else:
-                assert found in (value, None), "a wrong value was served"
-                missing += found is None
-        if told or missing:
-            damaged = any(isinstance(each, DamagedEntry) for _, each in store.recover())
+                assert served in (value, None), "a wrong value was served"
+                missing += served is None
+        if reported or missing:
+            damaged = any(isinstance(salvaged, DamagedEntry) for _, salvaged in store.recover())
             assert damaged or any(store.faults()), "damage went unreported"
-        ends["told when read" if told else "not found" if missing else "harmless"] += 1
+        ends["told when read" if reported else "not found" if missing else "harmless"] += 1
         store.close()
     print(f"{flips} flips: {dict(ends)}; so many replies were lost to a recover: {dict(lost)}")
     assert len(ends) == 4, "the flips must have met every kind of page"
@@ -107,11 +107,11 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(folder, tmp_
 def test_flipped_bytes_are_refused_or_survived_by_a_store_that_writes(folder, tmp_path):
     entries = {f"{n:03}": random.Random(n).randbytes(300) for n in range(20)}
     filled(folder, entries)
-    whole = (folder / STORE_FILE).read_bytes()
+    content = (folder / STORE_FILE).read_bytes()
     chance = random.Random(21)
     for trial in range(25):
         copy = tmp_path / f"copy{trial}"
-        flip_a_bit(copy, whole, chance)
+        flip_a_bit(copy, content, chance)
         try:
             store = DiskStore(copy)
         except StoreError:
@@ -194,11 +194,11 @@ def writer(folder: Path, name: str, count: int) -> subprocess.Popen:
 @pytest.mark.wire
 def test_two_processes_write_one_store_at_once(folder):
     with writer(folder, "one", 60) as one, writer(folder, "two", 60) as two:
-        said = [process.communicate()[0].split() for process in (one, two)]
+        outputs = [process.communicate()[0].split() for process in (one, two)]
         assert (one.returncode, two.returncode) == (0, 0)
-    assert [len(keys) for keys in said] == [480, 480]
+    assert [len(keys) for keys in outputs] == [480, 480]
     store = ReadOnlyStore(folder)
-    assert dict(store.items()) == {key: key.encode() * 40 for keys in said for key in keys}
+    assert dict(store.items()) == {key: key.encode() * 40 for keys in outputs for key in keys}
     assert not list(store.faults())
     store.close()
 
@@ -216,11 +216,11 @@ def test_two_processes_can_create_a_store_at_once(folder, monkeypatch):
 def test_a_killed_writer_loses_nothing_that_it_acknowledged(folder, after):
     with writer(folder, "one", 10**6) as process:
         assert process.stdout is not None
-        said = [process.stdout.readline() for _ in range(after)]
+        acknowledged = [process.stdout.readline() for _ in range(after)]
         process.send_signal(signal.SIGKILL)
-        said += process.stdout.readlines()
+        acknowledged += process.stdout.readlines()
     # The last line may be torn: it was never read whole by anybody.
-    keys = [line[:-1] for line in said if line.endswith("\n")]
+    keys = [line[:-1] for line in acknowledged if line.endswith("\n")]
     assert len(keys) >= after
     with closing(ReadOnlyStore(folder)) as reading:
         assert reading.get(keys[0]) == keys[0].encode() * 40

@@ -48,7 +48,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def file_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The bytes of a file of 40 replies."""
     file = tmp_path_factory.mktemp("whole") / "replies.oversight"
     store = filled(40)
@@ -60,7 +60,9 @@ def packed(
     entries: Iterable[tuple[str, StoreEntry | DamagedEntry]],
 ) -> dict[str, StoreEntry | DamagedEntry]:
     """Entries by key, each packed alike."""
-    return {key: each.packed() if isinstance(each, StoreEntry) else each for key, each in entries}
+    return {
+        key: entry.packed() if isinstance(entry, StoreEntry) else entry for key, entry in entries
+    }
 
 
 def contents(store: Store) -> dict[str, Any]:
@@ -124,11 +126,11 @@ def test_failed_export_changes_no_file(file):
         assert [name.name for name in file.parent.iterdir()] == [file.name]
     damaged: list[DamagedEntry] = []
     assert export_replies(store, [*keys, "damaged"], file, "store", damaged) == 3
-    assert [each.key for each in damaged] == ["damaged"] and len(read(file)) == 3
+    assert [damage.key for damage in damaged] == ["damaged"] and len(read(file)) == 3
 
 
-def patched(whole: bytes, at: int, new: bytes, instead: int = 0) -> bytes:
-    return whole[:at] + new + whole[at + instead :]
+def patched(file_bytes: bytes, at: int, new: bytes, instead: int = 0) -> bytes:
+    return file_bytes[:at] + new + file_bytes[at + instead :]
 
 
 def manifest(**changed: object) -> Callable[[Members], Members]:
@@ -169,48 +171,48 @@ CHANGED: dict[str, tuple[Callable[[Members], Members], Mapping[str, Any], str]] 
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_a_changed_member_is_refused_by_name(name, file, whole):
+def test_a_changed_member_is_refused_by_name(name, file, file_bytes):
     change, attributes, message = CHANGED[name]
-    file.write_bytes(whole)
+    file.write_bytes(file_bytes)
     write(file, change(members(file)), **attributes)
     with pytest.raises(PackError, match=f"{file}: .*({message})"):
         PortableFile(file)
 
 
-def test_a_rewrite_by_another_program_is_read(file, whole):
-    file.write_bytes(whole)
+def test_a_rewrite_by_another_program_is_read(file, file_bytes):
+    file.write_bytes(file_bytes)
     expected = read(file)
     write(file, members(file), compress_type=zipfile.ZIP_STORED, date_time=(2026, 1, 2, 3, 4, 6))
     assert read(file) == expected
 
 
-def hidden_bytes(whole: bytes, file: Path) -> Iterator[bytes]:
+def hidden_bytes(file_bytes: bytes, file: Path) -> Iterator[bytes]:
     """A file with a few bytes in each place between its members and heads."""
-    file.write_bytes(whole)
+    file.write_bytes(file_bytes)
     with zipfile.ZipFile(file) as archive:
         last, start = archive.infolist()[-1], archive.start_dir
-    end = whole[-22:]
-    yield b"hidden" + whole
-    yield patched(whole, last.header_offset, b"hidden")
-    yield patched(whole, start, b"hidden")
-    yield patched(whole, len(whole) - 22, b"hidden")
-    yield whole + b"hidden"
-    yield whole[:-2] + b"\6\0hidden"
-    yield whole + whole
+    end = file_bytes[-22:]
+    yield b"hidden" + file_bytes
+    yield patched(file_bytes, last.header_offset, b"hidden")
+    yield patched(file_bytes, start, b"hidden")
+    yield patched(file_bytes, len(file_bytes) - 22, b"hidden")
+    yield file_bytes + b"hidden"
+    yield file_bytes[:-2] + b"\6\0hidden"
+    yield file_bytes + file_bytes
     # Places that a reader of the directory alone does not see: the offset of the directory fits.
     for at in (last.header_offset, start):
-        moved = patched(whole[:-22], at, b"hidden")
+        moved = patched(file_bytes[:-22], at, b"hidden")
         yield moved + end[:16] + (start + 6).to_bytes(4, "little") + end[20:]
     # Behind the compressed data of the last member, within its size.
     size = (last.compress_size + 6).to_bytes(4, "little")
-    inner = patched(whole[:-22], start, b"hidden")
+    inner = patched(file_bytes[:-22], start, b"hidden")
     inner = patched(inner, last.header_offset + 18, size, 4)
     inner = patched(inner, inner.rindex(b"PK\1\2") + 20, size, 4)
     yield inner + end[:16] + (start + 6).to_bytes(4, "little") + end[20:]
 
 
-def test_bytes_outside_of_members_are_refused(file, whole, tmp_path):
-    for content in hidden_bytes(whole, tmp_path / "whole"):
+def test_bytes_outside_of_members_are_refused(file, file_bytes, tmp_path):
+    for content in hidden_bytes(file_bytes, tmp_path / "whole"):
         file.write_bytes(content)
         with pytest.raises(PackError, match=r"bytes|two headers|truncated"):
             PortableFile(file)
@@ -220,8 +222,10 @@ def test_bytes_outside_of_members_are_refused(file, whole, tmp_path):
     ("claimed", "in_manifest", "message"),
     [(3, False, "as listed"), (2**31, False, "as listed"), (3, True, "more than its 3 bytes")],
 )
-def test_a_file_that_claims_another_size_is_refused(file, whole, claimed, in_manifest, message):
-    file.write_bytes(whole)
+def test_a_file_that_claims_another_size_is_refused(
+    file, file_bytes, claimed, in_manifest, message
+):
+    file.write_bytes(file_bytes)
     content = members(file)
     if in_manifest:
         fields = json.loads(content["manifest.json"])
@@ -237,17 +241,17 @@ def test_a_file_that_claims_another_size_is_refused(file, whole, claimed, in_man
         PortableFile(file)
 
 
-def test_a_file_cut_short_or_flipped_anywhere_is_refused_or_harmless(file, whole):
+def test_a_file_cut_short_or_flipped_anywhere_is_refused_or_harmless(file, file_bytes):
     chance = random.Random(3)
-    for length in [*range(30), *range(30, len(whole), 97), len(whole) - 1]:
-        file.write_bytes(whole[:length])
+    for length in [*range(30), *range(30, len(file_bytes), 97), len(file_bytes) - 1]:
+        file.write_bytes(file_bytes[:length])
         with pytest.raises(PackError, match=str(file)):
             PortableFile(file)
-    file.write_bytes(whole)
+    file.write_bytes(file_bytes)
     expected, harmless = read(file), 0
     for _ in range(150):
-        flipped = bytearray(whole)
-        flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        flipped = bytearray(file_bytes)
+        flipped[chance.randrange(len(file_bytes))] ^= 1 << chance.randrange(8)
         file.write_bytes(flipped)
         try:
             assert read(file) == expected
@@ -257,8 +261,8 @@ def test_a_file_cut_short_or_flipped_anywhere_is_refused_or_harmless(file, whole
     assert harmless < 8, "only permissions and the version of the writer may change"
 
 
-def test_links_pipes_and_folders_are_not_opened(tmp_path, file, whole):
-    file.write_bytes(whole)
+def test_links_pipes_and_folders_are_not_opened(tmp_path, file, file_bytes):
+    file.write_bytes(file_bytes)
     (tmp_path / "link").symlink_to(file)
     os.mkfifo(tmp_path / "pipe")
     for name in ("link", "pipe", "none", "."):
@@ -289,9 +293,9 @@ LINE: list[tuple[Callable[[dict[str, Any]], object], str]] = [
 
 @pytest.mark.parametrize(("change", "message"), LINE)
 def test_a_forged_line_is_left_out_and_named_although_all_digests_match(
-    file, whole, change, message
+    file, file_bytes, change, message
 ):
-    file.write_bytes(whole)
+    file.write_bytes(file_bytes)
     lines = members(file)[LINES].splitlines(keepends=True)
     line = json.loads(lines[-1])
     change(line)
@@ -304,14 +308,14 @@ def test_a_forged_line_is_left_out_and_named_although_all_digests_match(
     assert re.search(message, result.damaged[0].reason), result.damaged
 
 
-def test_keys_out_of_order_and_torn_lines_are_named(file, whole):
-    file.write_bytes(whole)
+def test_keys_out_of_order_and_torn_lines_are_named(file, file_bytes):
+    file.write_bytes(file_bytes)
     content = members(file)
     lines = content[LINES].splitlines(keepends=True)
     for changed in ([*lines[1:], lines[0]], [*lines, lines[-1]]):
         write(file, listed(content | {LINES: b"".join(changed)}))
-        damaged = [each for each in read(file).values() if isinstance(each, DamagedEntry)]
-        assert [each.reason for each in damaged] == ["its key is out of order"]
+        damaged = [entry for entry in read(file).values() if isinstance(entry, DamagedEntry)]
+        assert [entry.reason for entry in damaged] == ["its key is out of order"]
     write(file, listed(content | {LINES: content[LINES][:-1]}))
     with pytest.raises(PackError, match="does not end with a line"):
         read(file)
@@ -325,13 +329,13 @@ def test_import_stores_new_replies_and_keeps_known_ones(file, tmp_path):
     )
     export_replies(theirs, theirs.keys(), file)
     with PortableFile(file) as opened:
-        for new, known in ((598, 1), (0, 599)):
-            assert merge(opened.replies(), ours) == MergeStatistics(new, known, 1, damaged=())
-    kept, theirs_now = contents(ours), contents(theirs)
+        for new, old in ((598, 1), (0, 599)):
+            assert merge(opened.replies(), ours) == MergeStatistics(new, old, 1, damaged=())
+    ours_now, theirs_now = contents(ours), contents(theirs)
     zero = record_of(call(0), Reply("ours"))[0]
-    assert kept.pop(zero).reply().text == "ours"
+    assert ours_now.pop(zero).reply().text == "ours"
     del theirs_now[zero]
-    assert kept == theirs_now
+    assert ours_now == theirs_now
     ours.close()
 
 

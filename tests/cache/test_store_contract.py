@@ -120,10 +120,10 @@ def test_every_key_is_met_once_where_batches_meet_and_a_walk_may_be_written_into
 
 
 def test_a_thread_that_wrote_can_leave_and_others_read_it(store):
-    found: list[bytes | None] = []
+    values: list[bytes | None] = []
 
     def write(key: str) -> None:
-        found.append(store.get("a"))
+        values.append(store.get("a"))
         store.put_many([(key, b"1")])
         store.close_thread()
 
@@ -131,7 +131,7 @@ def test_a_thread_that_wrote_can_leave_and_others_read_it(store):
         thread = threading.Thread(target=write, args=(key,))
         thread.start()
         thread.join()
-    assert list(store.keys()) == ["a", "b"] and found == [None, b"1"]
+    assert list(store.keys()) == ["a", "b"] and values == [None, b"1"]
     store.close()
     store.close()
 
@@ -173,9 +173,9 @@ class Full(MemoryStore):
 
 def put(writer: Writer, key: str, pack: Callable[[], bytes]) -> "asyncio.Future[Kept]":
     """The result of an entry, once it is known."""
-    known = asyncio.get_running_loop().create_future()
-    writer.put((key, pack, known.set_result))
-    return known
+    future = asyncio.get_running_loop().create_future()
+    writer.put((key, pack, future.set_result))
+    return future
 
 
 def putting(writer: Writer, names: Iterable[str]) -> "list[asyncio.Future[Kept]]":
@@ -269,7 +269,7 @@ async def test_every_waiter_learns_that_the_store_is_full(waiters):
     writer = Writer(Full())
     puts = putting(writer, map(str, range(waiters)))
     await asyncio.wait(puts)
-    assert [type(each.result()) for each in puts] == [StoreFull] * waiters
+    assert [type(waiter.result()) for waiter in puts] == [StoreFull] * waiters
     await writer.end()
 
 
@@ -282,6 +282,6 @@ async def test_closing_writes_what_is_queued_and_lets_the_thread_leave():
     await writer.end()
     await writer.end()
     assert len(store) == 300 and store.left == 1
-    assert [each.result() for each in puts] == [None] * 300
+    assert [waiter.result() for waiter in puts] == [None] * 300
     with pytest.raises(StoreError, match="closed"):
         put(writer, "late", lambda: b"")

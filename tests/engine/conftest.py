@@ -50,16 +50,16 @@ class Finished(NamedTuple):
 def finished_once(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """The one run that `finished` copies."""
     place = tmp_path_factory.mktemp("finished")
-    told = run_in(place, "small.yaml", SWEEP)
-    assert told.code == 0, told.err
-    return Finished(only_run(place), told)
+    ran = run_in(place, "small.yaml", SWEEP)
+    assert ran.code == 0, ran.err
+    return Finished(only_run(place), ran)
 
 
 @pytest.fixture
 def finished(place: Path, finished_once: Finished) -> Finished:
     """`small.yaml` has been run in the working folder; its replies are in the store."""
-    made = finished_once.folder.parents[1]
+    home = finished_once.folder.parents[1]
     for name in ("runs", "store"):
-        shutil.copytree(made / name, place / name)
-    moved(folder := only_run(place), made, place)
+        shutil.copytree(home / name, place / name)
+    moved(folder := only_run(place), home, place)
     return Finished(folder, finished_once.told)

@@ -48,11 +48,13 @@ def run_with(limit: str, most: int, place: Path, *line: str) -> Ran:
     """A command in a process with this much memory."""
     bound = f"import resource as r; r.setrlimit(r.{limit}, ({most}, {most}))"
     code = f"{bound}\nfrom oversight.engine.__main__ import main\nmain()"
-    own = environment({"OVERSIGHT_STORE": str(place / "store")})
+    variables = environment({"OVERSIGHT_STORE": str(place / "store")})
     words = [sys.executable, "-c", code, *(line or RUN)]
     # A fork has the address space of all that it has imported.
-    done = subprocess.run(words, cwd=place, env=own, capture_output=True, text=True, check=False)
-    return Ran(done.returncode, done.stdout, done.stderr)
+    process = subprocess.run(
+        words, cwd=place, env=variables, capture_output=True, text=True, check=False
+    )
+    return Ran(process.returncode, process.stdout, process.stderr)
 
 
 @pytest.mark.parametrize("blocks", [0, pytest.param(16, marks=pytest.mark.nightly), 100])
@@ -105,6 +107,6 @@ async def test_hundreds_of_huge_answers_do_not_take_the_memory(inflated, campaig
             cwd=ROOT,
             stdout=asyncio.subprocess.PIPE,
         )
-        told, _ = await child.communicate()
+        output, _ = await child.communicate()
     assert child.returncode == 0
-    assert float(told) < 350, f"{calls} calls took {float(told):.0f} MB"
+    assert float(output) < 350, f"{calls} calls took {float(output):.0f} MB"

@@ -18,20 +18,20 @@ def stopped() -> StopToken:
 @virtually
 async def test_a_stop_wakes_all_sleepers_at_once_and_they_raise_the_halt():
     stop_token = StopToken()
-    heard = []
+    calls_heard = []
 
     async def sleeper():
         try:
             await stop_token.sleep(3_600)
         except QuotaExhausted as halt:
-            heard.append((now(), str(halt)))
+            calls_heard.append((now(), str(halt)))
 
     async with asyncio.TaskGroup() as group:
         for _ in range(50):
             group.create_task(sleeper())
         await asyncio.sleep(7)
         stop_token.stop(QuotaExhausted("no credit left"))
-    assert heard == [(pytest.approx(7), "no credit left")] * 50
+    assert calls_heard == [(pytest.approx(7), "no credit left")] * 50
 
 
 @virtually
@@ -42,10 +42,10 @@ async def test_a_sleep_that_nobody_ends_lasts_as_long_as_asked():
 
 @virtually
 async def test_after_a_stop_nobody_sleeps_and_no_work_is_begun(stopped):
-    begun = []
+    started = []
 
     async def work():
-        begun.append(True)
+        started.append(True)
 
     with pytest.raises(QuotaExhausted):
         await stopped.sleep(1)
@@ -54,7 +54,7 @@ async def test_after_a_stop_nobody_sleeps_and_no_work_is_begun(stopped):
         await stopped.until_stopped(coming)
     # Closed, or Python would warn of a coroutine that nobody awaited.
     assert inspect.getcoroutinestate(coming) == inspect.CORO_CLOSED
-    assert not begun and now() < 0.01
+    assert not started and now() < 0.01
 
 
 def test_the_first_reason_stands_and_tracebacks_do_not_pile_up_on_it(stopped):

@@ -26,8 +26,8 @@ def problem(n: int, values: tuple[float, ...] = (1, -1), group: str = "") -> Pro
 
 
 def sweep(*protocols: Protocol, problems: int | list[Problem] = 2, draws: int = 1) -> Sweep:
-    found = [problem(n) for n in range(problems)] if isinstance(problems, int) else problems
-    return Sweep("s", tuple(found), report_rows(protocols), draws)
+    questions = [problem(n) for n in range(problems)] if isinstance(problems, int) else problems
+    return Sweep("s", tuple(questions), report_rows(protocols), draws)
 
 
 def records(

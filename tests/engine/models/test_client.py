@@ -192,9 +192,9 @@ def test_the_first_of_each_prefix_goes_alone(prefixes, seconds):
 
 def test_after_a_failure_the_next_one_leads():
     server = Server(fault=lambda request: InvalidRequest("no") if len(server.book) < 2 else None)
-    found = run(fan_out(warming(server), [call(n) for n in range(10)]))
+    ends = run(fan_out(warming(server), [call(n) for n in range(10)]))
     assert arrivals(server) == pytest.approx([0, 1, 2] + [3] * 7, abs=0.01)
-    assert sum(isinstance(each, InvalidRequest) for each in found) == 2
+    assert sum(isinstance(end, InvalidRequest) for end in ends) == 2
 
 
 @virtually

@@ -66,13 +66,13 @@ SAID = {
 def telling(at: dict[str, Any]) -> Iterator[tuple[str, list[Asked]]]:
     """A server with JSON at some paths, which answers each call; and its requests."""
 
-    def answer(asked: Asked) -> tuple[int, bytes]:
-        if asked.path.endswith("/chat/completions"):
+    def answer(request: Asked) -> tuple[int, bytes]:
+        if request.path.endswith("/chat/completions"):
             return 200, json.dumps(SAID).encode()
-        return pages(at)(asked)
+        return pages(at)(request)
 
-    with answering(answer) as there:
-        yield there
+    with answering(answer) as server:
+        yield server
 
 
 PROPS = {"/props": {"total_slots": 2, "default_generation_settings": {"n_ctx": 512}}}
@@ -86,16 +86,16 @@ ONE = {"max_running_requests": 64, "internal_states": [{"last_gen_throughput": 1
 
 async def own(provider: str, pages: dict[str, Any]) -> str:
     """Context and slots of a self-hosted server with these pages."""
-    with telling(pages) as (url, asked):
-        there = settings_of(provider, {}, base_url=url if provider == "ollama" else f"{url}/v1")
-        found = await local_server(there, "llama3")
-        assert pages is not PROPS or [each.path for each in asked] == ["/props"]
-        assert await server_load(there) is None
-    return f"context {found.context}, places {found.slots}"
+    with telling(pages) as (url, requests):
+        settings = settings_of(provider, {}, base_url=url if provider == "ollama" else f"{url}/v1")
+        limits = await local_server(settings, "llama3")
+        assert pages is not PROPS or [request.path for request in requests] == ["/props"]
+        assert await server_load(settings) is None
+    return f"context {limits.context}, places {limits.slots}"
 
 
 def ollama(*loaded: str, **show: Any) -> dict[str, Any]:
-    ps = [{"model": each, "context_length": 8192} for each in loaded]
+    ps = [{"model": name, "context_length": 8192} for name in loaded]
     return {"/api/ps": {"models": ps}, "/api/show": SHOW | show}
 
 
@@ -104,9 +104,9 @@ async def vendor(model: str) -> ModelFacts:
     provider, _, name = model.partition("/")
     async with MockServer(PROFILES["2026"]) as server:
         base = f"{server.url}/v1" if provider == "openai" else server.url
-        told = await model_facts(settings_of(provider, {}, base_url=base), name)
+        facts = await model_facts(settings_of(provider, {}, base_url=base), name)
         assert "requests" not in server.counts()
-    return told
+    return facts
 
 
 def otherwise(model: str, **facts: Any) -> list[str]:
@@ -164,14 +164,14 @@ def test_load_is_read_from_the_metrics_of_vllm_and_sglang():
 
 async def test_a_page_that_comes_in_parts_is_read_to_its_end():
     """A stream hands over what has arrived; the rest of a long page comes later."""
-    whole = ("# HELP\n" * 100 + VLLM_METRICS % 40).encode()
+    page = ("# HELP\n" * 100 + VLLM_METRICS % 40).encode()
     closed = asyncio.Event()
 
     async def in_parts(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
-        half = len(whole) - 400
-        for part in (head % len(whole), whole[:half], whole[half:]):
+        half = len(page) - 400
+        for part in (head % len(page), page[:half], page[half:]):
             await asyncio.sleep(0.05)
             writer.write(part)
             await writer.drain()
@@ -180,8 +180,8 @@ async def test_a_page_that_comes_in_parts_is_read_to_its_end():
         closed.set()
 
     async with listening(in_parts) as url:
-        there = settings_of("vllm", {}, base_url=f"{url}/v1")
-        assert await server_load(there) == load_in(whole.decode()) == ServerLoad(42, 0)
+        settings = settings_of("vllm", {}, base_url=f"{url}/v1")
+        assert await server_load(settings) == load_in(page.decode()) == ServerLoad(42, 0)
         await closed.wait()
 
 
@@ -192,8 +192,8 @@ def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
     monkeypatch.setattr(self_hosted, "LOAD_SECONDS", 0.02)
     looked, looks = threading.Semaphore(0), itertools.count(1)
 
-    def answer(asked: Asked) -> tuple[int, bytes]:
-        if asked.path == "/metrics":
+    def answer(request: Asked) -> tuple[int, bytes]:
+        if request.path == "/metrics":
             looked.release()
             if next(looks) == 2:
                 return 503, b"too busy to say"
@@ -216,10 +216,10 @@ def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
 
 def test_a_prompt_that_would_be_cut_is_never_sent(place, command):
     file = judged(place, "{kind: stated, model: llamacpp/m, max_tokens: 400}")
-    with telling(PROPS) as (url, asked):
+    with telling(PROPS) as (url, requests):
         at = f"providers.llamacpp.base_url={url}/v1"
         ran = command("run", file, "--limit", "1", "--run-folder", "run", "--set", at)
-        assert [each.path for each in asked] == ["/props"]
+        assert [request.path for request in requests] == ["/props"]
     assert ran.code == 1
     outcomes = (place / "run" / "outcomes.jsonl").read_text()
     assert "do not fit into the 512 that its server gives to one call" in outcomes
@@ -311,6 +311,6 @@ async def test_a_checkup_of_tools_hands_their_results_back(end, told):
 
 
 def test_probe_of_a_shape_omits_its_messages():
-    told = Call(Request("compatible/lab/m", (Message("user", "secret"),), tools=(TOOL,)))
-    (probe,) = probes_of([told])["compatible/lab/m"]
+    shape = Call(Request("compatible/lab/m", (Message("user", "secret"),), tools=(TOOL,)))
+    (probe,) = probes_of([shape])["compatible/lab/m"]
     assert "secret" not in probe.call.messages[0].text

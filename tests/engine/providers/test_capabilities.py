@@ -32,21 +32,22 @@ def lacks(model: str, **settings: Any) -> list[str]:
 
 def refuses(*models: str) -> list[str]:
     """Which settings of sampling each does not take."""
-    asked = {"top_k": 3, "min_p": 0.1, "seed": 7, "service_tier": "flex"}
+    settings = {"top_k": 3, "min_p": 0.1, "seed": 7, "service_tier": "flex"}
     lines = []
     for model in models:
-        named = (
+        labels = (
             name
-            for name, value in asked.items()
-            if any(f": {name}: " in told for told in lacks(model, effort="none", **{name: value}))
+            for name, value in settings.items()
+            if any(f": {name}: " in lack for lack in lacks(model, effort="none", **{name: value}))
         )
-        lines.append(f"{model}: {', '.join(named) or 'none'}")
+        lines.append(f"{model}: {', '.join(labels) or 'none'}")
     return lines
 
 
 def ends(*models: str) -> list[str]:
     return [
-        f"{model}: {told.day if (told := retirement(model)) else 'not known'}" for model in models
+        f"{model}: {known_end.day if (known_end := retirement(model)) else 'not known'}"
+        for model in models
     ]
 
 
@@ -103,24 +104,24 @@ def test_every_model_that_the_openai_sdk_calls_deprecated_is_in_the_table():
 
 
 def test_an_end_is_near_for_some_weeks_and_then_past():
-    told = retirement("openai/gpt-4o")
-    assert told is not None
+    end = retirement("openai/gpt-4o")
+    assert end is not None
     eve = date(2027, 1, 13)
-    assert told.near(eve) and not told.past(eve)
-    assert told.past(told.day) and not told.near(told.day)
-    early = date.fromordinal(told.day.toordinal() - NOTICE - 1)
-    assert not told.near(early) and not told.past(early)
+    assert end.near(eve) and not end.past(eve)
+    assert end.past(end.day) and not end.near(end.day)
+    early = date.fromordinal(end.day.toordinal() - NOTICE - 1)
+    assert not end.near(early) and not end.past(early)
 
 
 def test_models_that_the_project_recommends_live_for_a_year():
     """README, starter and examples must not name a model that is gone when somebody tries it."""
     pages = [ROOT / "README.md", *ROOT.glob("examples/*.yaml"), *ROOT.glob("engine/data/*.yaml")]
-    named = {
+    models = {
         match
         for page in pages
         for match in re.findall(r"\b(?:openai|anthropic|deepseek)/[\w.-]*\w", page.read_text())
     }
-    assert named
+    assert models
     # The paper's own judge, which the first live run names with its last day.
-    named.discard("openai/gpt-4o-mini")
-    assert {model: str(end) for model in named if (end := retirement(model))} == {}
+    models.discard("openai/gpt-4o-mini")
+    assert {model: str(end) for model in models if (end := retirement(model))} == {}

@@ -37,10 +37,15 @@ EVERYTHING = {
 
 def place(provider: str, variables: Mapping[str, str] = EVERYTHING, **own: Any) -> str:
     """The provider, its address, and the proxy."""
-    found = settings_of(provider, variables, **own)
-    assert "canary" not in repr(found)
+    settings = settings_of(provider, variables, **own)
+    assert "canary" not in repr(settings)
     return " ".join(
-        [found.identity, "at", found.base_url, *["through", found.proxy] * bool(found.proxy)]
+        [
+            settings.identity,
+            "at",
+            settings.base_url,
+            *["through", settings.proxy] * bool(settings.proxy),
+        ]
     )
 
 
@@ -84,9 +89,9 @@ def test_the_environment_wins_over_the_env_file(tmp_path, monkeypatch):
     (tmp_path / ".env").write_text('OPENAI_API_KEY="from-file"\nDEEPSEEK_API_KEY=deep\n')
     monkeypatch.setenv("OPENAI_API_KEY", "from-env")
     monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
-    found = environment(tmp_path)
-    assert found["OPENAI_API_KEY"] == "from-env"
-    assert found["DEEPSEEK_API_KEY"] == "deep"
+    variables = environment(tmp_path)
+    assert variables["OPENAI_API_KEY"] == "from-env"
+    assert variables["DEEPSEEK_API_KEY"] == "deep"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
@@ -129,8 +134,8 @@ def test_connecting_loads_no_client_before_the_first_call():
         "heavy = {'aiohttp', 'httpx', 'httpx2', 'openai', 'anthropic', 'pydantic'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.strip() == "[]", done.stderr
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert process.stdout.strip() == "[]", process.stderr
 
 
 CLOUDS: dict[str, dict[str, str]] = {
@@ -148,10 +153,10 @@ CLOUDS: dict[str, dict[str, str]] = {
 @pytest.mark.wire
 @pytest.mark.parametrize(("cloud", "variables"), CLOUDS.items())
 async def test_a_cloud_answers_like_any_provider(cloud, variables):
-    seen: list[Call] = []
+    calls_seen: list[Call] = []
 
     def answer(call: Call) -> Reply:
-        seen.append(call)
+        calls_seen.append(call)
         return Reply("4")
 
     call = Call(Request(f"{cloud}/the-model", (Message("user", "2 + 2?"),), temperature=0.5))
@@ -163,7 +168,7 @@ async def test_a_cloud_answers_like_any_provider(cloud, variables):
             await provider(call)
         await provider.close()
     # The model's name travels in the path; the server has put it back.
-    assert seen == [Call(Request("the-model", call.messages, temperature=0.5))]
+    assert calls_seen == [Call(Request("the-model", call.messages, temperature=0.5))]
     assert caught.value.delay == 1.0
 
 
@@ -198,12 +203,12 @@ async def test_azure_is_asked_at_its_v1_path(api, path):
     body = {"chat": OpenAIServerWire(), "responses": ResponsesServerWire()}[api].reply(
         call, Reply("4"), 1
     )
-    with answering(alike(200, orjson.dumps(body))) as (url, asked):
-        there = settings_of("azure", {"AZURE_OPENAI_API_KEY": "k"}, base_url=url + path, api=api)
-        provider = connect(there)
+    with answering(alike(200, orjson.dumps(body))) as (url, requests):
+        settings = settings_of("azure", {"AZURE_OPENAI_API_KEY": "k"}, base_url=url + path, api=api)
+        provider = connect(settings)
         assert (await provider(call)).text == "4"
         await provider.close()
-    (sent,) = asked
+    (sent,) = requests
     assert b'"model":"mine"' in sent.body
 
 

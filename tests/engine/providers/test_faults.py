@@ -43,10 +43,14 @@ def read(fault: Recorded) -> tuple[str, float]:
     """The meaning of a recorded answer, and the seconds that it states."""
     body = fault["body"].encode()
     error = OpenAIWire(fault["vendor"]).error
-    if fault["status"] == 200 and body.startswith(b"{") and (told := error(orjson.loads(body))):
-        body = orjson.dumps({"error": told})
-    found = read_fault(fault["vendor"], fault["status"], fault["headers"], body, fault["own"])
-    return found.means, found.delay
+    if (
+        fault["status"] == 200
+        and body.startswith(b"{")
+        and (error_field := error(orjson.loads(body)))
+    ):
+        body = orjson.dumps({"error": error_field})
+    answer = read_fault(fault["vendor"], fault["status"], fault["headers"], body, fault["own"])
+    return answer.means, answer.delay
 
 
 def test_each_recorded_fault_has_its_meaning_and_its_wait():
@@ -54,8 +58,8 @@ def test_each_recorded_fault_has_its_meaning_and_its_wait():
     for fault in FAULTS:
         wait = fault["resets"] if fault["meaning"] == "quota" else fault["wait"]
         expected = fault["meaning"], pytest.approx(wait or 0.0)
-        if (found := read(fault)) != expected:
-            wrong.append((fault["id"], found, expected))
+        if (actual := read(fault)) != expected:
+            wrong.append((fault["id"], actual, expected))
     assert wrong == []
     assert len(FAULTS) > 500
 
@@ -65,9 +69,9 @@ def test_each_rule_and_each_place_of_a_wait_has_a_recorded_answer(monkeypatch):
     decide, stated = FaultEvidence.rule, FaultEvidence._stated
 
     def rule(answer: FaultEvidence) -> fault_table.Rule | None:
-        found = decide(answer)
-        rules.add(id(found))
-        return found
+        rule_found = decide(answer)
+        rules.add(id(rule_found))
+        return rule_found
 
     def seconds(answer: FaultEvidence, place: fault_table.WaitPlace) -> Iterator[float | None]:
         for value in stated(answer, place):
@@ -83,9 +87,9 @@ def test_each_rule_and_each_place_of_a_wait_has_a_recorded_answer(monkeypatch):
 
 
 def test_the_phrases_of_the_table_are_written_as_they_are_compared():
-    told = [text for rule in table().fault for text in rule.says]
+    phrases = [text for rule in table().fault for text in rule.says]
     stops = [reason for reasons in table().stop.values() for reason in reasons]
-    assert [text for text in told if " * ".join(map(words, text.split(" * "))) != text] == []
+    assert [text for text in phrases if " * ".join(map(words, text.split(" * "))) != text] == []
     assert [reason for reason in stops if words(reason) != reason] == []
     assert len(stops) == len(set(stops))
 
@@ -146,12 +150,14 @@ def test_each_recorded_stop_reason_has_its_meaning_on_each_wire(wire):
             reply = WIRES[wire].reply(200, {}, orjson.dumps(ended(wire, place, stop["value"])))
         except OutcomeUnknown as exc:
             assert not isinstance(exc, Malformed)
-            found = {"interrupted"}
+            outcomes = {"interrupted"}
         else:
             marked = reply.stop_reason.startswith(UNKNOWN_STOP)
-            found = {"unknown" if marked else reply.outcome.replace("empty", "ok")}
-        expected = {OUTCOMES.get(told, told) for told in (stop["meaning"], *stop.get("also", ()))}
-        assert found <= expected, stop
+            outcomes = {"unknown" if marked else reply.outcome.replace("empty", "ok")}
+        expected = {
+            OUTCOMES.get(meaning, meaning) for meaning in (stop["meaning"], *stop.get("also", ()))
+        }
+        assert outcomes <= expected, stop
 
 
 FILTERED = [

@@ -197,8 +197,8 @@ async def test_llama_cpp_takes_every_parameter_and_states_its_limits():
         await llama(call(stop=("e",), seed=3, top_k=5, min_p=0.1, top_p=0.9, temperature=0.5))
         schema = '{"type":"object","properties":{"a":{"type":"boolean"}},"required":["a"]}'
         form = ResponseFormat("a", schema)
-        told = await llama(call(max_tokens=40, response_format=form, temperature=0.0))
-        assert isinstance(orjson.loads(told.text)["a"], bool)
+        answer = await llama(call(max_tokens=40, response_format=form, temperature=0.0))
+        assert isinstance(orjson.loads(answer.text)["a"], bool)
         with pytest.raises(ContextLengthExceeded, match="available context size"):
             await llama(call("word " * 1000))
         await llama.close()

@@ -48,9 +48,9 @@ def thoughts_in(value: Any, within: bool = False) -> Iterator[str]:
     """Every text of a body that is a thought: below a field or a block of that name, or tagged."""
     match value:
         case dict():
-            named = str(value.get("type")).startswith(("thinking", "reasoning"))
+            is_reasoning = str(value.get("type")).startswith(("thinking", "reasoning"))
             for name, part in value.items():
-                thought = within or named or name in ("reasoning", "reasoning_content")
+                thought = within or is_reasoning or name in ("reasoning", "reasoning_content")
                 if name in WHERE or not isinstance(part, str):
                     yield from thoughts_in(part, thought)
         case list():
@@ -65,15 +65,15 @@ def thoughts_in(value: Any, within: bool = False) -> Iterator[str]:
 def test_every_recorded_reply_has_its_thoughts_apart():
     tagged = split = 0
     for body, reply in recorded():
-        said = body.get("choices") or body.get("content") or body.get("output")
-        found = [text.strip() for text in thoughts_in(said) if text.strip()]
-        for text in found:
+        content = body.get("choices") or body.get("content") or body.get("output")
+        thoughts = [text.strip() for text in thoughts_in(content) if text.strip()]
+        for text in thoughts:
             assert text in reply.reasoning
             assert text not in reply.text
-        assert bool(reply.reasoning) == bool(found)
+        assert bool(reply.reasoning) == bool(thoughts)
         assert "<think>" not in reply.text and "</think>" not in reply.text
-        split += bool(found)
-        tagged += bool(found) and not reply.opaque
+        split += bool(thoughts)
+        tagged += bool(thoughts) and not reply.opaque
     assert (split, tagged) == (71, 2)
 
 
@@ -91,6 +91,6 @@ def test_every_recorded_reply_that_says_what_it_cost_is_charged_so():
 def test_stated_cost_of_a_gateway_is_kept_with_the_usage():
     body = next(body for body, reply in recorded() if reply.outcome == "ok" and "choices" in body)
     costs = {"2.5e-05": 2.5e-05} | dict.fromkeys(("unknown", "None", "", "$0.01", "nan"))
-    for stated, cost in costs.items():
-        reply = WIRES["chat"].reply(200, {"x-litellm-response-cost": stated}, orjson.dumps(body))
-        assert (reply.outcome, charged(reply.usage, None)) == ("ok", cost), stated
+    for header, cost in costs.items():
+        reply = WIRES["chat"].reply(200, {"x-litellm-response-cost": header}, orjson.dumps(body))
+        assert (reply.outcome, charged(reply.usage, None)) == ("ok", cost), header

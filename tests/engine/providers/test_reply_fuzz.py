@@ -71,12 +71,12 @@ anything = st.recursive(
 
 def places(tree: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     keys = tree.keys() if isinstance(tree, dict) else range(len(tree))
-    found = [at] if at else []
+    paths = [at] if at else []
     for key in keys if isinstance(tree, (dict, list)) else ():
         value = tree[key]
         inner = places(value, (*at, key)) if isinstance(value, (dict, list)) else [(*at, key)]
-        found += inner
-    return found
+        paths += inner
+    return paths
 
 
 def sound(reply: Reply) -> None:
@@ -84,9 +84,11 @@ def sound(reply: Reply) -> None:
     msgspec.json.encode(reply)
     assert isinstance(reply.text, str)
     assert reply.outcome in ("ok", "truncated", "refused", "empty")
-    for asked in reply.tool_calls:
-        assert isinstance(asked, ToolCall)
-        assert all(isinstance(part, str) for part in (asked.id, asked.name, asked.arguments))
+    for tool_call in reply.tool_calls:
+        assert isinstance(tool_call, ToolCall)
+        assert all(
+            isinstance(part, str) for part in (tool_call.id, tool_call.name, tool_call.arguments)
+        )
     for token in reply.logprobs:
         assert isinstance(token, Token)
         assert isinstance(token.text, str)
@@ -114,10 +116,10 @@ def check(wire: Wire, status: int, body: bytes) -> None:
 def test_a_reply_with_any_part_replaced_or_left_out(wire, good, data):
     tree = copy.deepcopy(good)
     for _ in range(data.draw(st.integers(1, 3))):
-        found = places(tree)
-        if not found:
+        paths = places(tree)
+        if not paths:
             break
-        *path, last = data.draw(st.sampled_from(found))
+        *path, last = data.draw(st.sampled_from(paths))
         within: Any = tree
         for key in path:
             within = within[key]

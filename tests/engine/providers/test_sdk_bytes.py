@@ -250,9 +250,9 @@ def calls_of(problem: str, model: str) -> list[Call]:
     judge, agent = StatedJudge(model, reads_passage=True), Agent(model)
 
     def script(call: Call) -> str:
-        asked = prompt(call)
-        held = asked.task == "statement"
-        return ("Yes: 60%\nNo: 40%" if held else "A: 60%\nB: 40%") if call.model else "So."
+        task_prompt = prompt(call)
+        is_statement = task_prompt.task == "statement"
+        return ("Yes: 60%\nNo: 40%" if is_statement else "A: 60%\nB: 40%") if call.model else "So."
 
     ask = Scripted(script)
     for protocol in (Debate(judge, agent), Consultancy(judge, agent), Critique(judge, agent)):
@@ -266,11 +266,11 @@ def test_calls_are_routed_by_problem():
         keys = [
             {
                 orjson.loads(wire.body(call))["prompt_cache_key"]
-                for call in calls_of(each, "openai/m")
+                for call in calls_of(fruit, "openai/m")
             }
-            for each in ("apples", "pears")
+            for fruit in ("apples", "pears")
         ]
-        assert [len(each) for each in keys] == [1, 1] and keys[0] != keys[1]
+        assert [len(fruit) for fruit in keys] == [1, 1] and keys[0] != keys[1]
 
 
 def test_common_parts_of_problem_and_protocol_are_marked():
@@ -293,7 +293,7 @@ def test_other_servers_are_sent_no_key():
 
 @pytest.mark.wire
 async def test_a_key_that_a_vendors_client_quotes_is_hidden(monkeypatch):
-    async def post(*asked: object, **how: object) -> None:
+    async def post(*args: object, **options: object) -> None:
         raise RuntimeError(f"{KEY} is for another region")
 
     monkeypatch.setattr("openai.AsyncOpenAI.post", post)

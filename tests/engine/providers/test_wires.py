@@ -45,10 +45,10 @@ def read(wire: Wire, body: Any) -> Reply:
 
 
 def chat(message: dict[str, Any] | None = None, **choice: Any) -> dict[str, Any]:
-    said = {"role": "assistant", "content": "4", "refusal": None} | (message or {})
+    message_fields = {"role": "assistant", "content": "4", "refusal": None} | (message or {})
     return {
         "model": "gpt-4o-mini-2024-07-18",
-        "choices": [{"index": 0, "message": said, "finish_reason": "stop"} | choice],
+        "choices": [{"index": 0, "message": message_fields, "finish_reason": "stop"} | choice],
         "usage": {"prompt_tokens": 20, "completion_tokens": 1, "total_tokens": 21},
     }
 
@@ -80,8 +80,8 @@ def response(*items: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def item(*parts: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    told = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
-    return told | {"content": list(parts)} | fields
+    base = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+    return base | {"content": list(parts)} | fields
 
 
 def words(text: str, **fields: Any) -> dict[str, Any]:
@@ -121,15 +121,15 @@ def test_vendor_specific_fields_are_sent():
     assert written(cloud, "bedrock/claude")["anthropic_version"] == "bedrock-2023-05-31"
     # A name that says nothing is asked as the model that it is.
     assert "include" not in written(ResponsesWire("azure"), "azure/mine")
-    told = written(ResponsesWire("azure", (("azure/mine", SOL),)), "azure/mine")
-    assert (told["include"], told["model"]) == (["reasoning.encrypted_content"], "mine")
+    sent = written(ResponsesWire("azure", (("azure/mine", SOL),)), "azure/mine")
+    assert (sent["include"], sent["model"]) == (["reasoning.encrypted_content"], "mine")
 
 
 def test_each_draw_has_a_different_seed():
-    asked = Call(Request("openai/gpt-4o", ASKED, seed=7))
-    calls = [asked, asked.drawn(1), asked.drawn(2)]
-    told = [orjson.loads(CHAT.body(call))["seed"] for call in calls]
-    assert told == [call.seed for call in calls] and len(set(told)) == 3 and told[0] == 7
+    first = Call(Request("openai/gpt-4o", ASKED, seed=7))
+    calls = [first, first.drawn(1), first.drawn(2)]
+    seeds = [orjson.loads(CHAT.body(call))["seed"] for call in calls]
+    assert seeds == [call.seed for call in calls] and len(set(seeds)) == 3 and seeds[0] == 7
 
 
 WISHES = (ToolCall("t1", "calc", '{"x":1}'), ToolCall("t2", "calc", '{"x":2}'))
@@ -144,8 +144,8 @@ TURN = (
 
 
 def turn(reply: Reply, text: str | None = None) -> Message:
-    said = reply.text if text is None else text
-    return Message("assistant", said, reply.tool_calls, opaque=reply.opaque)
+    speech = reply.text if text is None else text
+    return Message("assistant", speech, reply.tool_calls, opaque=reply.opaque)
 
 
 BLOCKS = (
@@ -166,20 +166,20 @@ def test_thinking_goes_back_between_its_blocks_and_untouched_when_the_text_was_e
 
 
 def test_reasoning_goes_back_with_the_wish_that_it_led_to():
-    said = item(words("Let me see."), phase="commentary")
-    first = read(RESPONSES, response(THOUGHT, said, WISH))
+    commentary = item(words("Let me see."), phase="commentary")
+    first = read(RESPONSES, response(THOUGHT, commentary, WISH))
     assert first.tool_calls == (ToolCall("call_1", "calculator", '{"expression":"2+2"}'),)
     result = Message("tool", "4", tool_call_id="call_1")
     plain = {"type": "output_text", "text": "Let me see.", "annotations": []}
     gave = {"type": "function_call_output", "call_id": "call_1", "output": "4"}
     sent = written(RESPONSES, SOL, turn(first), result)["input"]
-    assert sent[2:] == [THOUGHT, said | {"content": [plain]}, WISH, gave]
+    assert sent[2:] == [THOUGHT, commentary | {"content": [plain]}, WISH, gave]
     # Without reasoning a wish is written in our words, as is a message that was changed.
-    own = Message("assistant", "", (ToolCall("call_1", "calculator", "{}"),))
+    user_message = Message("assistant", "", (ToolCall("call_1", "calculator", "{}"),))
     ours = {"type": "function_call", "call_id": "call_1", "name": "calculator", "arguments": "{}"}
-    assert written(RESPONSES, "openai/gpt-4.1", own, result)["input"][2:] == [ours, gave]
+    assert written(RESPONSES, "openai/gpt-4.1", user_message, result)["input"][2:] == [ours, gave]
     four = read(RESPONSES, response(THOUGHT, item(words("It is four."))))
-    asking = Message("assistant", four.text, own.tool_calls, opaque=four.opaque)
+    asking = Message("assistant", four.text, user_message.tool_calls, opaque=four.opaque)
     for changed, *more in ((turn(four, "It is 4."),), (asking, ours)):
         sent = written(RESPONSES, SOL, changed, result)["input"][2:]
         assert sent == [THOUGHT, {"role": "assistant", "content": changed.text}, *more, gave]
@@ -193,8 +193,8 @@ def test_reasoning_goes_back_with_the_wish_that_it_led_to():
     ],
 )
 def test_reasoning_comes_back_as_it_went_out(fields):
-    said = written(CHAT, "deepseek/deepseek-chat", turn(read(CHAT, chat(fields))))["messages"][2]
-    assert said == {"role": "assistant", "content": "4", **fields}
+    message = written(CHAT, "deepseek/deepseek-chat", turn(read(CHAT, chat(fields))))["messages"][2]
+    assert message == {"role": "assistant", "content": "4", **fields}
 
 
 def test_tool_calls_are_kept_as_written_and_marks_on_them_go_back_with_them():
@@ -239,8 +239,8 @@ WINDOW = "model_context_window_exceeded"
 def answer(wire: Wire, *bodies: Any) -> list[str]:
     """The results of a wire by body: the outcome of the reply, or the error without the words of
     Python or a parser."""
-    told = (answered(200, body, wire) for body in bodies)
-    return [re.sub(r" \(\w+Error.*|(?<=no JSON): .*", "", each) for each in told]
+    results = (answered(200, body, wire) for body in bodies)
+    return [re.sub(r" \(\w+Error.*|(?<=no JSON): .*", "", result) for result in results]
 
 
 def malformed(wire: Wire, *bodies: bytes) -> list[str]:
@@ -259,9 +259,9 @@ def effort(model: str, word: str, cap: int | None = None) -> str:
 
 def refused(wire: Wire, model: str, *more: Message, **settings: Any) -> str:
     """Why a call cannot be asked: before anything is sent."""
-    with pytest.raises(EngineError) as told:
+    with pytest.raises(EngineError) as caught:
         written(wire, model, *more, **settings)
-    return f"{type(told.value).__name__}: {told.value}"
+    return f"{type(caught.value).__name__}: {caught.value}"
 
 
 def said_before(opaque: str) -> Message:
@@ -276,8 +276,8 @@ def replaced(old: bytes, new: bytes) -> list[str]:
     read back."""
     lines = []
     for wire, body in SOUND.items():
-        raw, found = re.subn(old, lambda _: new, orjson.dumps(body))
-        assert found
+        raw, count = re.subn(old, lambda _: new, orjson.dumps(body))
+        assert count
         reply = wire.reply(200, {}, raw)
         assert read_reply("key", write_reply(reply), "") == reply
         used = f"{reply.usage.input_tokens} in, {reply.usage.output_tokens} out"
@@ -356,25 +356,25 @@ def boom(code: Any) -> dict[str, Any]:
 
 def routed(code: int) -> dict[str, Any]:
     """An error instead of the message of a choice."""
-    said = {"message": "the server behind failed", "code": code}
-    return {"choices": [{"error": said, "finish_reason": "error"}]}
+    error = {"message": "the server behind failed", "code": code}
+    return {"choices": [{"error": error, "finish_reason": "error"}]}
 
 
-def named(told: dict[str, str]) -> dict[str, str]:
-    return {name.replace("_", "-"): value for name, value in told.items()}
+def named(fields: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in fields.items()}
 
 
-def wait(status: int = 429, **told: str) -> float:
-    return read_fault("openai", status, named(told), b"").delay
+def wait(status: int = 429, **fields: str) -> float:
+    return read_fault("openai", status, named(fields), b"").delay
 
 
-def limits(**told: str) -> list[str]:
+def limits(**fields: str) -> list[str]:
     """The remaining amount of each stated limit."""
-    found = stated_limits(named(told))
-    each = {name: getattr(found, name) for name in HeaderLimits.__dataclass_fields__}
+    limits_stated = stated_limits(named(fields))
+    amounts = {name: getattr(limits_stated, name) for name in HeaderLimits.__dataclass_fields__}
     return [
         f"{name}: {it.remaining} of {it.limit}, in {it.reset} s"
-        for name, it in each.items()
+        for name, it in amounts.items()
         if it != Allowance()
     ]
 

@@ -42,7 +42,7 @@ def test_failed_replacement_keeps_the_old_file_and_leaves_no_other(tmp_path):
     (tmp_path / "file").write_bytes(b"old")
     with pytest.raises(DiskFull):
         replace_file(tmp_path / "file", parts())
-    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"file": b"old"}
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {"file": b"old"}
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_durable_files_are_synced(write, name, tmp_path, monkeypatch):
 
 def test_the_tree_of_errors_names_every_class():
     drawn = re.findall(r"^[│├└─ ]*([A-Z]\w+)(?:  |$)", errors.__doc__ or "", re.MULTILINE)
-    classes = [each for each in vars(errors).values() if isinstance(each, type)]
-    defined = {each.__name__ for each in classes if issubclass(each, BaseException)}
+    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+    defined = {value.__name__ for value in classes if issubclass(value, BaseException)}
     assert sorted(drawn) == sorted(defined)
 
 
@@ -89,10 +89,10 @@ def test_the_tree_of_errors_names_every_class():
 def test_with_few_open_files_nothing_that_was_answered_is_lost(tmp_path, files, provider):
     with Vendor(latency=1.0 if files == 256 else 0.2) as vendor:
         bench = bench_of(tmp_path, vendor.url, provider, (files, files))
-        told = bench.complete()
+        output = bench.complete()
     assert len(vendor.book) == len(set(vendor.prompts())) == len(bench.stored()) > 256
-    assert re.search(r"each provider gets \d+ connections at most.*ulimit -n", told), told
-    assert "Traceback" not in told
+    assert re.search(r"each provider gets \d+ connections at most.*ulimit -n", output), output
+    assert "Traceback" not in output
 
 
 @pytest.mark.wire
@@ -126,9 +126,9 @@ def bench_of(folder: Path, url: str, provider: str, files: tuple[int, int]) -> B
         open_files=files,
     )
     if provider == "openai":
-        told = bench.sweep.read_text().replace("identity: the lab, ", "")
-        told = re.sub(r"compatible/lab/\w+", "openai/gpt-4o", told)
-        told = told[: told.index("models:\n")].replace("compatible/lab", "openai")
-        bench.sweep.write_text(told)
+        text = bench.sweep.read_text().replace("identity: the lab, ", "")
+        text = re.sub(r"compatible/lab/\w+", "openai/gpt-4o", text)
+        text = text[: text.index("models:\n")].replace("compatible/lab", "openai")
+        bench.sweep.write_text(text)
         bench.environment = {"OPENAI_API_KEY": "sk-0123456789abcdef"}
     return bench

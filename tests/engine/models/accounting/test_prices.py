@@ -28,16 +28,16 @@ def price(model: str, file: str = "") -> str:
     """Price per million tokens of input and output, by the list or a user's file."""
     if file:
         Path("mine.toml").write_text(file)
-    found = (load_prices(Path("mine.toml")) if file else listed()).need(model)
-    rates = f"{found.input:g} in, {found.output:g} out, {found.cache_read:g} cached"
-    return f"{rates}: {found.source or 'nobody says'}"
+    price = (load_prices(Path("mine.toml")) if file else listed()).need(model)
+    rates = f"{price.input:g} in, {price.output:g} out, {price.cache_read:g} cached"
+    return f"{rates}: {price.source or 'nobody says'}"
 
 
 def said(raw: str) -> list[float | None]:
     """Cost of a call with this stated usage: for a model at one dollar by the list, and for one
     without a price."""
     nano = listed().need("openai/gpt-4.1-nano")
-    return [charged(Usage(10 * MILLION, raw=raw), each) for each in (nano, None)]
+    return [charged(Usage(10 * MILLION, raw=raw), price) for price in (nano, None)]
 
 
 @sessions(Path(__file__).with_name("prices.md"))
@@ -115,7 +115,7 @@ models: {{compatible/lab/ours: {{is: openai/gpt-4o}}}}
         (row,) = sampled_costs(read_rows(run)).rows
         _, calls, *_ = ends_of(run, Place(0, 0))[0]
     assert row.alone and row.alone.dollars == expected
-    assert [each.dollars for each in calls.values()] == [expected]
+    assert [call.dollars for call in calls.values()] == [expected]
     measured = command("measure", "frontier", "run", "--json")
     assert json.loads(measured.out)["total"]["dollars"] == expected, measured.err
 

@@ -319,11 +319,11 @@ def shown_at(server, at):
         retry = sender(server, jitter=lambda: 0.0)
         asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(3)]
         await asyncio.sleep(at)
-        shown = str(retry.limiter.statistics())
+        line = str(retry.limiter.statistics())
         for ask in asks:
             ask.cancel()
         await asyncio.wait(asks)
-        return shown
+        return line
 
     return run(main())
 

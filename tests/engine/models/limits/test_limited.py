@@ -158,14 +158,14 @@ async def test_cancelled_callers_leave_the_line_and_nothing_leaks(callers, width
         tasks.append(asyncio.create_task(limited(call_of(size, n))))
         if cancelled_after is not None:
             asyncio.get_running_loop().call_later(cancelled_after, tasks[-1].cancel)
-    done = await asyncio.gather(*tasks, return_exceptions=True)
+    results = await asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.sleep(5)
-    begun = now()
+    start = now()
     await limited(call_of(100, 99))
-    statistics, last = limited.limiter.statistics(), now() - begun
+    statistics, last = limited.limiter.statistics(), now() - start
     order = [request.call.draw[0] for request in server.book]
     assert order == sorted(order)
-    for (_, cancelled_after), result in zip(callers, done, strict=True):
+    for (_, cancelled_after), result in zip(callers, results, strict=True):
         assert isinstance(result, Reply) or cancelled_after is not None
     assert (statistics.in_flight, statistics.waiting) == (0, 0)
     assert server.most_in_flight <= width
@@ -180,10 +180,10 @@ async def test_call_cancelled_at_the_gate_returns_its_tokens():
 
     server = Server(latency=45, tokens=estimated)
     limited = sender(server, Limits(input_tokens=6_000, concurrency=1))
-    asked = [asyncio.create_task(limited(call_of(size))) for size in (10, 3_000, 3_000)]
+    tasks = [asyncio.create_task(limited(call_of(size))) for size in (10, 3_000, 3_000)]
     await asyncio.sleep(40)
-    asked[1].cancel()
-    await asyncio.gather(*asked, return_exceptions=True)
+    tasks[1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
     assert [request.at for request in server.book] == [
         pytest.approx(0.1, abs=0.2),
         pytest.approx(45.1, abs=0.3),
@@ -334,13 +334,13 @@ async def test_pause_and_outage_are_shown_with_remaining_time():
     server = Server(latency=0.0, fault=lambda request: next(faults, None))
     retry = sender(server, jitter=lambda: 0.0)
     asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(3)]
-    shown = []
+    lines_shown = []
     for at in (10, 50):
         await asyncio.sleep(at - now())
-        shown.append(str(retry.limiter.statistics().binding))
+        lines_shown.append(str(retry.limiter.statistics().binding))
     for ask in asks:
         ask.cancel()
     await asyncio.wait(asks)
-    paused, down = shown
+    paused, down = lines_shown
     assert paused.startswith("rate limited; resuming in 2")
     assert down.startswith("the provider does not answer; next probe in ")

@@ -154,8 +154,8 @@ async def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_co
 
 def test_time_to_resume_follows_the_servers_delay():
     earliest = datetime.now() + timedelta(hours=2)
-    told = str(overlong_delay(RateLimited("429", 7_200)))
-    end = datetime.strptime(told.partition("resume at ")[2], "%H:%M on %d %B %Y")
+    message = str(overlong_delay(RateLimited("429", 7_200)))
+    end = datetime.strptime(message.partition("resume at ")[2], "%H:%M on %d %B %Y")
     assert earliest - timedelta(minutes=1) < end <= datetime.now() + timedelta(hours=2)
 
 
@@ -207,14 +207,14 @@ def chance(share, until=math.inf, begin=0.0):
 
 
 def bucket(rate, burst):
-    left, last = burst, 0.0
+    balance, last = burst, 0.0
 
     def refuses(at):
-        nonlocal left, last
-        left, last = min(burst, left + (at - last) * rate), at
-        if left < 1:
+        nonlocal balance, last
+        balance, last = min(burst, balance + (at - last) * rate), at
+        if balance < 1:
             return True
-        left -= 1
+        balance -= 1
         return False
 
     return refuses

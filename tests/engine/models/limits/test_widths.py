@@ -75,9 +75,9 @@ def endpoint(server, limits=None, *, own=True):
 
 async def ask_all(one, count):
     """Ask many calls at once; returns their errors."""
-    asked = [one(call_of(100, n, model=MODEL)) for n in range(count)]
-    said = await asyncio.gather(*asked, return_exceptions=True)
-    return [one for one in said if isinstance(one, BaseException)]
+    tasks = [one(call_of(100, n, model=MODEL)) for n in range(count)]
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    return [one for one in results if isinstance(one, BaseException)]
 
 
 @pytest.mark.campaign
@@ -162,9 +162,9 @@ async def test_models_of_a_provider_take_its_connections_in_turn():
     second = [asyncio.create_task(other(call_of(10, 100 + n))) for n in range(5)]
     await asyncio.sleep(0)
     second.pop(0).cancel()
-    shown = str(one.limiter.statistics().binding)
+    binding = str(one.limiter.statistics().binding)
     await asyncio.gather(*first, *second)
-    assert shown == "limited by connections 2"
+    assert binding == "limited by connections 2"
     assert server.most_in_flight == 2
     # Both models wait: one call of each leaves in each round.
     assert [at.at for at in server.book if at.call.draw[0] > 99] == pytest.approx([3, 6, 9, 12])
@@ -290,12 +290,12 @@ def test_a_server_that_states_its_load_no_more_is_climbed_again():
     slots.take()
     slots.load_stated(1, 0)
     slots.busy -= 1
-    stated = slots.width
+    width = slots.width
     answer(20)
-    assert slots.width == stated, "what is stated is not tried"
+    assert slots.width == width, "what is stated is not tried"
     slots.load_unknown()
     answer(20)
-    assert slots.width > stated
+    assert slots.width > width
 
 
 RATE = 100.0
@@ -403,8 +403,8 @@ class Coarse(VirtualLoop):
         return math.floor(super().time() * 1000) / 1000
 
     def call_at(self, when, callback, *args, context=None):
-        whole = self.time() + round((when - self.time()) * 1000) / 1000
-        return super().call_at(whole, callback, *args, context=context)
+        moment = self.time() + round((when - self.time()) * 1000) / 1000
+        return super().call_at(moment, callback, *args, context=context)
 
     def _run_once(self) -> None:
         self.turns += 1
