@@ -21,7 +21,8 @@ from ..errors import UsageError
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, Simulation, simulation
 from ..sweep.loading import problems_of
 from ..sweep.sweep import Cell, Row, Sweep, dataclasses_in
-from .lanes import CRASH, attempt
+from .failures import CRASH
+from .lanes import attempt
 
 if TYPE_CHECKING:
     from ..providers.capabilities import Endpoint, Retirement, Unsupported

@@ -1,38 +1,27 @@
-"""Lanes: tasks that take work side by side; attempting one cell; which faults fail one piece, and
-which stop the run."""
+"""Lanes: tasks that attempt pieces of work side by side, and the attempt at one cell."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
-from traceback import walk_tb
 from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from ...cache.call import Ask, RecordingAsk, value_address
-from ...cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGone
 from ...cache.shared_results import SharedResults
-from ...protocols.errors import Declined, NotRun, Unreadable
 from ...protocols.protocol import Protocol
 from ...protocols.question import Question
-from ...protocols.transcript import NOT_RUN, Failure, Verdict
+from ...protocols.transcript import Failure, Verdict
 from ..errors import (
     Halt,
-    NeverAnswered,
-    OutOfMemory,
     Pending,
-    ProviderError,
     RunFolderError,
     StoreFailed,
 )
 from ..stop import StopToken
 from ..sweep.sweep import Cell
+from .failures import SHOWN_CRASHES, failure, first_fault
 from .record.values import are_probabilities
-from .schedule import UNREPEATABLE, Completed, Schedule, Work
-
-CONCERNS_THE_RUN = (Halt, ReplayMiss, StoreError, MemoryError, Pending)
-"""Faults that do not concern the piece of work in which they are raised; all but the last two
-stop the run."""
+from .schedule import Completed, Schedule, Work
 
 LANES_FROM_STORE = 8
 """Lanes that run while the store answers every call: more would only compete for the processor's
@@ -44,18 +33,6 @@ PIECES_A_TURN = 8
 of lanes is looked at again."""
 POLL_SECONDS = 0.01
 """Seconds between two checks whether the store still answers every call."""
-
-CRASH = "crash"
-"""Kind of a failure that is a bug in some code, and not a model's doing."""
-
-RETRIED_KINDS = frozenset((CRASH, UNREPEATABLE, NeverAnswered.__name__))
-"""Kinds of failures whose cells are run again at a resume: a bug that may be fixed by then, and
-calls that no model has answered, for example because of a setting in the sweep file."""
-
-log = logging.getLogger(__name__)
-
-_SHOWN: set[tuple[str, str, int]] = set()
-"""Crashes of which this run has shown a traceback."""
 
 
 async def run_lanes(
@@ -78,7 +55,7 @@ async def run_lanes(
     attempt raises cancels the rest and propagates. When cancelled, pieces under way leave no
     result.
     """
-    _SHOWN.clear()
+    SHOWN_CRASHES.clear()
     most = lanes if callable(lanes) else lambda: lanes
     started, pieces, under_way, few = 0, 0, 0, True
     at_work = asyncio.Event()
@@ -138,66 +115,6 @@ async def run_lanes(
                 widen(most())
     except BaseExceptionGroup as faults:
         raise first_fault(faults) from None
-
-
-def failure(work: str, raised: BaseException) -> Failure:
-    """Convert an exception into a `Failure`; re-raises those that concern the whole run.
-
-    work: the name of the piece in the log.
-    """
-    match fault := first_fault(raised):
-        case Halt() | ReplayMiss() | Pending():
-            raise fault
-        case DamagedEntry():
-            raise StoreFailed(
-                f"{fault}. It is neither guessed nor paid again without your order: restore it "
-                "from a backup with oversight cache import, or have it asked again after "
-                "oversight cache prune --damaged"
-            ) from fault
-        case StoreGone():
-            raise StoreFailed(str(fault)) from fault
-        case StoreError():
-            raise StoreFailed(f"{fault}; nothing that was saved is lost") from fault
-        case MemoryError():
-            raise OutOfMemory from fault
-        case NotRun():
-            return Failure(NOT_RUN, str(fault))
-        case Unreadable():
-            kind = "declined" if isinstance(fault, Declined) else "unreadable"
-            about = (fault.reason, fault.raw, fault.call, fault.seat, fault.cause)
-            return Failure(kind, *about)
-        case ProviderError():
-            return Failure(type(fault).__name__, str(fault))
-        case Exception():
-            # A bug in one protocol must not throw away a night of the others; it is loud here,
-            # counted in the report, and `--retry-failed` runs the cell again once it is fixed.
-            message = f"{type(fault).__name__}: {fault}"
-            place = _place(fault)
-            if place in _SHOWN:
-                log.debug("%s crashed: %s", work, message)
-            else:
-                _SHOWN.add(place)
-                log.error(
-                    "%s crashed; others that do so too are only counted", work, exc_info=fault
-                )
-            return Failure(CRASH, message.encode(errors="replace").decode())
-    raise fault
-
-
-def _place(fault: BaseException) -> tuple[str, str, int]:
-    """Return the exception and where it was raised, which are equal for all crashes of one bug."""
-    passed = [(frame.f_code.co_filename, line) for frame, line in walk_tb(fault.__traceback__)]
-    file, line = passed[-1] if passed else ("", 0)
-    return type(fault).__qualname__, file, line
-
-
-def first_fault(fault: BaseException) -> BaseException:
-    """The fault itself; of an exception group, the first that concerns the run, else the first."""
-    if not isinstance(fault, BaseExceptionGroup):
-        return fault
-    leaves = [first_fault(inner) for inner in fault.exceptions]
-    graver = (leaf for kind in CONCERNS_THE_RUN for leaf in leaves if isinstance(leaf, kind))
-    return next(graver, leaves[0])
 
 
 CellOutcome: TypeAlias = Verdict | Failure

@@ -13,7 +13,8 @@ from ...protocols.transcript import Failure, Transcript, Verdict
 from ..stop import StopToken
 from ..sweep.sweep import Cell
 from .events import add_event, read_events, sync_events
-from .lanes import attempt, failure
+from .failures import failure
+from .lanes import attempt
 from .later import Addition, run_all
 
 PROBES = "probes"

@@ -12,7 +12,7 @@ from ..models.accounting.ledger import Accounting, UsageTotals, sum_usage
 from ..models.accounting.prices import PriceList
 from ..sweep.sweep import Row
 from .events import ask_again
-from .lanes import RETRIED_KINDS
+from .failures import RETRIED_KINDS
 from .later import require_extensions
 from .loaded_sweep import LoadedSweep, run_folder
 from .run_folder import RunFolder

@@ -23,7 +23,7 @@ from ...models.reached import Reached
 from ...run.dealing import LIVES, Deal, Hand
 from ...run.events import MIXED, MixedReplies, add_event
 from ...run.execution import RunSession
-from ...run.lanes import CRASH, first_fault
+from ...run.failures import CRASH, first_fault
 from ...run.record.values import RecordedCell
 from ...run.run import Run
 from ...run.run_folder import QUARANTINE

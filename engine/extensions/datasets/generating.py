@@ -23,7 +23,7 @@ from ...providers.capabilities import missing_abilities
 from ...providers.settings import environment
 from ...providers.simulated import PREFIX
 from ...run.cached_models import CachedModels
-from ...run.lanes import failure
+from ...run.failures import failure
 from ...run.later import Addition, ExecutionWork, added_to, require_extensions, run_all
 from ...run.observer import ProgressDisplay
 from ...run.settings import AskSettings

@@ -19,8 +19,9 @@ from ....protocols.judges.stated import DistributionJudge
 from ....protocols.transcript import Failure, Verdict
 from ...display.text import counted
 from ...errors import UsageError
+from ...run.failures import failure
 from ...run.folders import is_run, remembered_store
-from ...run.lanes import attempt_noted, failure, run_lanes
+from ...run.lanes import attempt_noted, run_lanes
 from ...run.later import Addition
 from ...run.loaded_sweep import LoadedSweep, load_sweep
 from ...run.observer import Observer

@@ -31,8 +31,9 @@ from ...display.console import PrintableConsole
 from ...display.text import counted
 from ...errors import EngineError, Halt, ProviderError, QuotaExhausted, UsageError
 from ...run.dry_run import stand_ins
+from ...run.failures import failure, first_fault
 from ...run.first_cells import COMPOSED, nearest_difference
-from ...run.lanes import attempt_noted, failure, first_fault
+from ...run.lanes import attempt_noted
 from ...run.record.values import RecordedCall, RecordedCell
 from ...sweep.sweep import Cell, Sweep
 from ...system.settings import argument

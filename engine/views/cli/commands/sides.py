@@ -14,7 +14,7 @@ from ....models.directory import MIN_CELLS
 from ....providers.catalogue import entry, provider_of
 from ....providers.simulated import PREFIX
 from ....run.events import add_event, sync_events
-from ....run.lanes import failure
+from ....run.failures import failure
 from ....run.later import Addition, run_all
 from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep

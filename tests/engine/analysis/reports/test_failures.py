@@ -14,7 +14,7 @@ from oversight.engine.analysis.reports.health import (
     failure_lines,
 )
 from oversight.engine.errors import ProviderError, TransientError
-from oversight.engine.run.lanes import CRASH
+from oversight.engine.run.failures import CRASH
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.schedule import FAILED_ALIKE, FIRST_CELLS, UNREPEATABLE
 from oversight.protocols.transcript import Failure
