@@ -4,8 +4,9 @@ Each `scoring.contrasts.Contrast` comes with the judge's flips, the bounds set b
 the questions on which the two differ most. No call is made.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -153,9 +154,10 @@ class Compare(OfScores):
         read=above_0,
         metavar="DIFFERENCE",
     )
+    flips: bool = flag("Add the worlds in which the judge's verdict changes.", default=False)
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
-        return comparison_finding(compare_rows(run, None, self, score))
+        return comparison_finding(compare_rows(run, None, self, score), flips=self.flips)
 
     def of_table(self, file: Path, score: str) -> Finding:
         return comparison_finding(compare_tables([file], self, score))
@@ -300,24 +302,29 @@ MOST_CONTRASTS = 40
 """Contrasts that are printed for people."""
 
 
-def comparison_finding(comparison: Comparison, *, short: bool = False) -> Finding:
-    """Contrasts, flips and ranks, those that have content. short: of many contrasts, the largest
-    and the smallest in text, and no flips."""
+def comparison_finding(
+    comparison: Comparison, *, short: bool = False, flips: bool = False
+) -> Finding:
+    """Contrasts, flips and ranks. short: of many contrasts, text has the largest and the smallest.
+    flips: whether people see the flips."""
     lines = comparison.contrasts
     several = comparison.family > 1
     clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
     doubtful = any(line.doubtful for line in lines)
-    beside = [number("shared", "shared", ".0%")] * any(line.shared is not None for line in lines)
-    names = _names(lines)
+    undecided = any(line.contrast.verdict == "undecided" for line in lines)
+    counts = {line.contrast.estimate.n for line in lines}
+    common = [number("shared", "shared", ".0%")] * any(line.shared is not None for line in lines)
+    names, alike = _names(lines)
     columns = [
         *names,
-        number("n", "contrast.estimate.n", key="n"),
-        *beside,
+        column("n", "contrast.estimate.n", "{:,}".format if len(counts) > 1 else None, key="n"),
+        *common,
         program("means", "contrast.means"),
-        figure("difference", "contrast.estimate", key="difference"),
-        column("p", "contrast.p", significance, key="p"),
+        figure("difference", "contrast.estimate", 2, key="difference"),
+        people("verdict", attrgetter("contrast.verdict")),
+        column("p", "contrast.p", None if several else significance, key="p"),
         column("p (Holm)", "contrast.p_family", significance if several else None, key="p_family"),
-        people("verdict", _verdict),
+        *[people("detectable", _detectable)] * undecided,
         *(program(name, f"contrast.{name}") for name in ("verdict", "undone", "agree", "mde")),
         program("effective_clusters", "contrast.estimate.effective"),
         program("equivalent", "contrast.equivalent"),
@@ -335,14 +342,14 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         ),
         program("origins", lambda line: "; ".join(comparison.origins)),
     ]
+    alike += [f"n {n:,}" for n in counts] if len(counts) == 1 else []
     measure = MEAN_SCORE
     if comparison.score != MEAN_SCORE:
         measure = f"ASD ({SCORE_NAMES[comparison.score]})"
     title = f"{comparison.name}: differences of {measure}, first - second"
-    every = Part(
-        "contrasts", title, columns, lines, (*comparison.notes, *_notes(comparison, doubtful))
-    )
-    flips = Part(
+    notes = (*comparison.notes, *_notes(comparison, doubtful))
+    every = Part("contrasts", title, columns, lines, notes, alike=alike)
+    changes = Part(
         "",
         "flips: worlds that the judge gets right or wrong, second row → first row",
         [
@@ -354,6 +361,8 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         ],
         [line for line in lines if line.flips],
         ("wrong → right: wrong under the second row, right under the first.",),
+        shown=flips,
+        alike=alike,
     )
     ranks = Part(
         "ranks",
@@ -367,7 +376,6 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     )
     if short and len(lines) > MOST_CONTRASTS:
         every = replace(every, brief=_ends(every))
-        flips = replace(flips, brief=replace(flips, lines=()))
     about = {
         "name": comparison.name,
         "score": comparison.score,
@@ -376,7 +384,7 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         "notes": comparison.notes,
         "origins": comparison.origins,
     }
-    return Finding((every, flips, ranks), about, comparison.origins)
+    return Finding((every, changes, ranks), about, comparison.origins)
 
 
 def _ends(part: Part) -> Part:
@@ -388,26 +396,35 @@ def _ends(part: Part) -> Part:
     return replace(part, lines=(*by_size[:half], *by_size[-half:]), notes=notes)
 
 
-def _names(lines: Sequence[Compared]) -> list[Column]:
-    """The two rows of each contrast. For people, without the agents and judges that all rows share,
-    and the first without the second's."""
-    named = [(line.contrast.first.split(SEP), line.contrast.second.split(SEP)) for line in lines]
-    every = [set(parts[1:]) for pair in named for parts in pair if parts[1:]]
-    shared = set.intersection(*every) if every else set()
+def _names(lines: Sequence[Compared]) -> tuple[list[Column], list[str]]:
+    """The two rows of each contrast, and the parts of names that all contrasts share. For people,
+    roles that both rows have stand once, and a second row that is always the same stands above."""
+    every = [_split(line) for line in lines]
+    columns, alike = list[Column](), list[str]()
+    for place, head in enumerate(("first", "second", "for both")):
+        texts = {parts[place] for parts in every}
+        if place and len(texts) == 1:
+            alike += [f"{head} {text}" for text in texts if text]
+        else:
+            columns.append(people(head, partial(_part, place), words=True))
+    keys = [program(role, f"contrast.{role}") for role in ("first", "second")]
+    return [*columns, *keys], alike
 
-    def shown(place: int) -> Callable[[Compared], str]:
-        def name(line: Compared) -> str:
-            pair = line.contrast.first.split(SEP), line.contrast.second.split(SEP)
-            parts = pair[place]
-            gone = shared if place else {*shared, *(pair[1][1:] if pair[0] != pair[1] else ())}
-            return SEP.join([parts[0], *(part for part in parts[1:] if part not in gone)])
 
-        return name
+def _part(place: int, line: Compared) -> str:
+    return _split(line)[place] or NONE
 
-    return [
-        Column(role, shown(place), (role,), attrgetter(f"contrast.{role}"), words=True)
-        for place, role in enumerate(("first", "second"))
-    ]
+
+def _split(line: Compared) -> tuple[str, str, str]:
+    """The names of two rows without the roles that both have, and these roles."""
+    kind, *roles = line.contrast.first.split(SEP)
+    other, *others = line.contrast.second.split(SEP)
+    both = [role for role in roles if role in others]
+    return (
+        SEP.join([kind, *(role for role in roles if role not in both)]),
+        SEP.join([other, *(role for role in others if role not in both)]),
+        SEP.join(both),
+    )
 
 
 class _Rank(NamedTuple):
@@ -429,12 +446,11 @@ def _bounds(line: Compared) -> str:
     return span((line.bounds.low, line.bounds.high), 2) if line.bounds else NONE
 
 
-def _verdict(line: Any) -> str:
-    its: Contrast = line.contrast
-    if its.verdict != "undecided":
-        return its.verdict
-    least = f"smallest detectable difference {its.mde:.2f}" if its.mde else "too few problems"
-    return f"{its.verdict} ({least})"
+def _detectable(line: Compared) -> str:
+    contrast = line.contrast
+    if contrast.verdict != "undecided":
+        return NONE
+    return f"{contrast.mde:.2f}" if contrast.mde else "none"
 
 
 def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
@@ -451,8 +467,8 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
         yield f"{each.first} - {each.second}: {fragile(each)}."
     if any(one.verdict == "equivalent" for one in found):
         yield f"equivalent: the 90% CI lies within ±{comparison.equivalence:g}."
-    if any(one.verdict == "undecided" and one.mde for one in found):
-        yield "smallest detectable difference: with power .8."
+    if any(one.verdict == "undecided" for one in found):
+        yield "detectable: the smallest difference found with power .8."
     if fewest.effective < FEW_CLUSTERS:
         yield (
             f"only {fewest.clusters} {'clusters' if fewest.ways != WAY else 'problems or groups'} "

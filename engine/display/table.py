@@ -168,8 +168,8 @@ def _spans(table: Table, widths: Sequence[int], gap: int, indent: str) -> str:
 
 
 def _name_lines(name: str, width: int) -> list[str]:
-    """A name in lines of its column, all but the first indented by two."""
-    indent = "  " * (width > LEAST)
+    """A name in lines of its column; further lines are indented by two, if all words fit so."""
+    indent = "  " * (max(map(len, name.split()), default=0) <= width - 2)
     return wrap(name, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
 
@@ -213,7 +213,7 @@ def _longest_words(table: Table) -> tuple[int, ...]:
     found = []
     for n, size in enumerate(_widths(table)[: table.left]):
         words = [word for line in (table.head, *table.body) for word in line[n].split()]
-        found.append(size if n < table.whole else min(size, max(map(len, words), default=0) + 2))
+        found.append(size if n < table.whole else min(size, max(map(len, words), default=0)))
     return tuple(found)
 
 

@@ -32,7 +32,7 @@ from ..findings.finding import (
     word,
 )
 from ..scoring.asd import BETAS, beta_name
-from ..scoring.contrasts import Configuration, Contrast, Slope, family, trend
+from ..scoring.contrasts import Configuration, Contrast, Slope, agreement, family, trend
 from ..scoring.estimate import PARTS, Estimate
 from ..scoring.inference import Influences, averaged
 from .family import MARK, Verdicts, lifted, mark, rare_errors
@@ -240,7 +240,7 @@ def pivot(results: Results, by: Sequence[str]) -> list[PivotLine]:
             lifts[n] = lift, line.lift
     titles = [(", ".join(found[n].group), "naive judge") for n in lifts]
     apart, figures = [lift for lift, _ in lifts.values()], [its for _, its in lifts.values()]
-    for n, each in zip(lifts, family(titles, apart, figures), strict=True):
+    for n, each in zip(lifts, family(titles, agreement(apart), figures), strict=True):
         found[n] = replace(found[n], contrast=each, lift=each.estimate)
     found.sort(key=lambda line: (not line.naive, -(line.asd.value if line.asd else -99.0)))
     return found

@@ -11,7 +11,7 @@ from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Axes, Grid, GridRow, baselines
 from ..findings.finding import SIMULATED
 from ..scoring.asd import BETAS, Bounds, bounded, scored
-from ..scoring.contrasts import Contrast, Verdict, comparable, family
+from ..scoring.contrasts import Contrast, Verdict, agreement, comparable, family
 from ..scoring.estimate import Estimate, Interval, exact
 from ..scoring.inference import Influences, estimates
 from .aggregate import MeasureKind, OutcomeTable
@@ -330,7 +330,7 @@ def score_rows(
     ]
     lifts = [lift for n in tested if (lift := samples[n].lift)]
     titles = [(sweep.rows[n].title, sweep.rows[bases[n]].title) for n in tested]
-    decided = family(titles, lifts, [known[id(lift)] for lift in lifts])
+    decided = family(titles, agreement(lifts), [known[id(lift)] for lift in lifts])
     contrast_of = dict(zip(tested, decided, strict=True))
     rows = []
     for number, row in enumerate(sweep.rows):

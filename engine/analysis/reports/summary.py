@@ -17,7 +17,7 @@ from ...providers.simulated import PREFIX
 from ...sweep.grid import models_in, shared_parts
 from ..findings.finding import SIMULATED, estimated, percent, shared
 from ..rows import pairs_meant, read_pair, row_names
-from ..scoring.contrasts import family
+from ..scoring.contrasts import agreement, family
 from ..scoring.estimate import Estimate
 from ..scoring.inference import averaged, estimates
 from .family import MARK, lifted, mark, rare_errors, same_verdicts, verdicts
@@ -81,7 +81,8 @@ def _contrast(results: Results) -> str:
     mean = averaged(each for each in differences if each)
     if mean is None:
         return f"{results.contrast}: not measured."
-    (found,) = family([(first, second)], [mean], estimates([mean], interval=results.interval))
+    figure = estimates([mean], interval=results.interval)
+    (found,) = family([(first, second)], agreement([mean]), figure)
     estimate = found.estimate
     size, problems = bare(estimated(estimate, 2)), counted(estimate.n, "problem")
     first = f"{first[:1].upper()}{first[1:]}"

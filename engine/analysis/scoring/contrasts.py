@@ -28,8 +28,17 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from ....protocols.settings import unknown
-from .estimate import LEVEL, Estimate, Interval
-from .inference import ErrorKind, Influences, estimates, together
+from .estimate import LEVEL, Estimate, Interval, ends_apart
+from .inference import (
+    BLOCK,
+    ErrorKind,
+    Influences,
+    codes_of,
+    estimates,
+    means,
+    rounded_apart,
+    together,
+)
 
 MIN_POINTS = 3
 """Any two points lie on a line: a slope with an error needs a third."""
@@ -168,46 +177,105 @@ def contrasts(
             raise ValueError(unknown("row", wrong[0], samples))
         if first == second:
             raise ValueError(f"row {first!r} against itself: a contrast needs two rows")
-    both = [samples[first].alike(samples[second]) for first, second in chosen]
-    apart = [one - two for one, two in both]
-    for (first, second), each in zip(chosen, apart, strict=True):
-        if each.alone and len(set(each.ways["problem"].tolist())) == 1:
-            raise ValueError(
-                f"all questions that {first} and {second} share are of one group: a contrast "
-                "needs two"
-            )
     if equivalence <= 0:
         raise ValueError(f"a margin of equivalence is above 0, and this one is {equivalence}")
-    decided = family(chosen, apart, estimates(apart, error, interval), equivalence)
-    return tuple(
-        replace(each, means=(one.value, two.value))
-        for each, (one, two) in zip(decided, both, strict=True)
+    if not chosen:
+        return ()
+    measured = _alike if _same_questions(samples, chosen) else _pairwise
+    figures, agree, each_means = measured(samples, chosen, error, interval)
+    decided = family(chosen, agree, figures, equivalence)
+    return tuple(replace(one, means=two) for one, two in zip(decided, each_means, strict=True))
+
+
+_Measured: TypeAlias = tuple[Sequence[Estimate], Sequence[bool], Sequence[tuple[float, float]]]
+"""By pair: the difference, whether the rows agree on all questions, and the means of both."""
+
+
+def _same_questions(samples: Mapping[str, Influences], chosen: Sequence[tuple[str, str]]) -> bool:
+    """Whether all these rows are means over the same questions in the same clusters."""
+    first, *rows = (samples[name] for name in dict.fromkeys(itertools.chain(*chosen)))
+    return first.alone and all(
+        row.alone
+        and row.questions == first.questions
+        and {*row.ways} == {*first.ways}
+        and bool((row.ways["problem"] == first.ways["problem"]).all())
+        for row in rows
     )
+
+
+def _alike(
+    samples: Mapping[str, Influences],
+    chosen: Sequence[tuple[str, str]],
+    error: ErrorKind,
+    interval: Interval,
+) -> _Measured:
+    """Contrasts of rows on the same questions, from the matrix of rows × questions."""
+    number = {name: n for n, name in enumerate(dict.fromkeys(itertools.chain(*chosen)))}
+    rows = [samples[name] for name in number]
+    codes = codes_of(rows[0].ways["problem"].tolist())
+    if not codes.any():
+        raise ValueError(ONE_GROUP.format(*chosen[0]))
+    matrix = np.array([row.values for row in rows])
+    size = np.abs(matrix).max(axis=1)
+    figures, agree = list[Estimate](), list[bool]()
+    step = max(1, BLOCK // len(codes))
+    for start in range(0, len(chosen), step):
+        pairs = chosen[start : start + step]
+        one, two = (np.array([number[pair[side]] for pair in pairs]) for side in (0, 1))
+        apart = rounded_apart(matrix[one], matrix[two], np.maximum(size[one], size[two]))
+        ends = [ends_apart(rows[a].ends, rows[b].ends) for a, b in zip(one, two, strict=True)]
+        figures += means(apart, codes, ends, error, interval)
+        agree += (np.abs(apart).max(axis=1) <= AGREED).tolist()
+    return figures, agree, [(samples[one].value, samples[two].value) for one, two in chosen]
+
+
+def _pairwise(
+    samples: Mapping[str, Influences],
+    chosen: Sequence[tuple[str, str]],
+    error: ErrorKind,
+    interval: Interval,
+) -> _Measured:
+    """Contrasts of any rows, each pair over the questions that both have."""
+    both = [samples[first].alike(samples[second]) for first, second in chosen]
+    apart = [one - two for one, two in both]
+    for pair, each in zip(chosen, apart, strict=True):
+        if each.alone and len(set(each.ways["problem"].tolist())) == 1:
+            raise ValueError(ONE_GROUP.format(*pair))
+    figures = estimates(apart, error, interval)
+    return figures, agreement(apart), [(one.value, two.value) for one, two in both]
+
+
+ONE_GROUP = "all questions that {} and {} share are of one group: a contrast needs two"
+
+
+def agreement(apart: Sequence[Influences]) -> list[bool]:
+    """Whether each of these differences is 0 on every question."""
+    return [each.alone and bool(np.abs(each.values).max() <= AGREED) for each in apart]
 
 
 def family(
     names: Sequence[tuple[str, str]],
-    apart: Sequence[Influences],
+    agree: Sequence[bool],
     figures: Sequence[Estimate],
     equivalence: float = MARGIN,
 ) -> tuple[Contrast, ...]:
-    """Contrasts that are tested together. apart: differences; figures: their estimates.
+    """Contrasts that are tested together. agree: as `agreement` has it; figures: differences.
 
     Identical rows stay in the family: its size must not depend on the data.
     """
     corrected = holm([figure.p() for figure in figures])
-    every = zip(names, apart, figures, corrected, strict=True)
+    every = zip(names, agree, figures, corrected, strict=True)
     return tuple(_decided(*each, equivalence) for each in every)
 
 
 def _decided(
     names: tuple[str, str],
-    apart: Influences,
+    agree: bool,
     figure: Estimate,
     p_family: float,
     equivalence: float,
 ) -> Contrast:
-    if figure.clusters >= ENOUGH and apart.alone and np.abs(apart.values).max() <= AGREED:
+    if agree and figure.clusters >= ENOUGH:
         bare = Estimate(0.0, figure.n, figure.clusters, ways=figure.ways)
         return Contrast(*names, bare, None, None, False, None, "identical", agree=figure.n)
     equivalent = figure.equivalent(equivalence)

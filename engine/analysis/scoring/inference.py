@@ -133,9 +133,7 @@ class Influences:
         paired = bool(one.questions and two.questions)
         if paired and len(names) == 1:
             rows = together({"first": one, "second": two})
-            apart = rows.values[0] - rows.values[1]
-            # What differs by rounding alone is equal.
-            apart[np.abs(apart) <= NOTHING * np.abs(rows.values).max()] = 0.0
+            apart = rounded_apart(rows.values[0], rows.values[1], np.abs(rows.values).max())
             ends = ends_apart(self.ends, other.ends)
             return of_questions(rows.questions, apart, {"problem": rows.keys}, ends)
         if not names:
@@ -385,6 +383,13 @@ def mean_of(
     table = np.asarray(values, dtype=np.float64)
     mean = float(table.mean())
     return Influences(mean, (table - mean) / len(table), ways, ends)
+
+
+def rounded_apart(first: Floats, second: Floats, size: npt.ArrayLike) -> Floats:
+    """Differences of values; 0 where they differ by rounding. size: the largest value of a row."""
+    apart: Floats = first - second
+    apart[np.abs(apart) <= NOTHING * np.asarray(size)[..., None]] = 0.0
+    return apart
 
 
 def cluster(id: str, group: str) -> str:

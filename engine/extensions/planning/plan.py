@@ -190,7 +190,7 @@ def command(
         raise click.UsageError("PROBLEM and --protocol are for --prompts")
     if pilot is not None and apart.contrast is None and is_table(Path(pilot)):
         raise click.UsageError(f"{pilot}: a table of judgements is a pilot for --contrast alone")
-    estimates = bool(apart.contrast or pilot)
+    estimates = bool(apart.contrast or apart.difference or pilot)
     if dry_run + with_prompts + bool(rehearsed) + estimates > 1:
         raise click.UsageError(
             "--dry-run, --prompts and --rehearse print no estimate: give one of them alone, or "
@@ -204,6 +204,7 @@ def command(
     if max_cost is not None:
         raise click.UsageError("--max-cost is for --rehearse: a plan spends nothing")
     opened = open_sweep(sweep, overrides, limit)
+    apart = apart.of_sweep(opened.sweep.contrast)
     if with_prompts:
         show_prompts(opened, sweep, problem, protocol, as_json)
         return

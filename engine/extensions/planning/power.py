@@ -79,7 +79,9 @@ def _chance(given: float | str) -> float:
 class Power(Analysis):
     """Print how many problems and draws it takes to find a difference between two rows of RUN."""
 
-    contrast: str | None = flag("The two rows to tell apart; with --mde.", metavar="'A - B'")
+    contrast: str | None = flag(
+        "The two rows to tell apart; with --mde. Default: the sweep file's.", metavar="'A - B'"
+    )
     difference: float | None = flag(
         "Smallest difference of their ASD to detect.",
         name="--mde",
@@ -91,8 +93,16 @@ class Power(Analysis):
     )
 
     def __post_init__(self) -> None:
-        if (self.contrast is None) != (self.difference is None):
+        if self.difference is None and self.contrast is not None:
             raise UsageError("--contrast 'A - B' and --mde X belong together")
+
+    def of_sweep(self, contrast: str) -> "Power":
+        """The settings with the contrast of the sweep file, where a difference has none."""
+        if self.difference is None or self.contrast is not None:
+            return self
+        if not contrast:
+            raise UsageError("--contrast 'A - B' and --mde X belong together")
+        return replace(self, contrast=contrast)
 
     @property
     def words(self) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import oversight
-from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
+from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows, comparison_finding
 from oversight.engine.analysis.pictures.kinds import compared
 from oversight.engine.analysis.rows import RunRows, read_pair, read_rows, rows_meant
 from oversight.engine.analysis.scoring.agreement import flips
@@ -55,6 +55,15 @@ def test_pictures_and_pages_compare_two_runs_as_the_command_does(kept: Kept) -> 
     ]
     assert any(each.mean for each in lines)
     assert {each.judge for each in lines} == {"sim/judge stated − sim/medium stated"}
+
+
+def test_a_comparison_fits_its_terminal_and_keeps_every_word(kept: Kept) -> None:
+    finding = comparison_finding(compare_rows(read_rows(kept())), flips=True)
+    names = {word for line in finding.parts[0].lines for word in line.contrast.first.split()}
+    for width in (60, 80, 100, 200):
+        text = finding.text("text", width)
+        assert max(map(len, text.splitlines())) <= width
+        assert names - {"·"} <= {*text.split()}, width
 
 
 def test_two_words_compare_the_rows_with_the_same_agent_and_judge(

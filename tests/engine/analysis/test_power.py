@@ -95,7 +95,7 @@ def test_half_of_a_question_about_power_is_refused(place: Path, command: Command
     for words in (("--mde", ".1"), ("--contrast", "debate - consultancy"), ("--pilot", "x")):
         assert command("plan", "small.yaml", *words).code == 2
     wrong = command("plan", "small.yaml", "--contrast", "debate", "--mde", "0.1")
-    assert (wrong.code, "write two rows" in wrong.err) == (2, True)
+    assert (wrong.code, "two rows" in wrong.err) == (2, True), wrong.err
 
 
 def test_a_report_says_what_its_problems_could_have_found(kept: Kept, command: Command) -> None:

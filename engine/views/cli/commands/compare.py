@@ -55,4 +55,5 @@ def command(
     first = read_rows(run_named(one))
     second = read_rows(run_named(other)) if other is not None else None
     comparison = compare_rows(first, second, how, score)
-    show(comparison_finding(comparison, short=not every).text(format, width()))
+    finding = comparison_finding(comparison, short=not every, flips=how.flips)
+    show(finding.text(format, width()))

@@ -23,7 +23,12 @@ from oversight.engine.analysis.reports.groups import pivot, rows_where
 from oversight.engine.analysis.reports.report import finding, notes_of, report
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.rows import RunRows, read_rows
-from oversight.engine.analysis.scoring.contrasts import Contrast, contrasts, family
+from oversight.engine.analysis.scoring.contrasts import (
+    Contrast,
+    agreement,
+    contrasts,
+    family,
+)
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.analysis.scoring.inference import Influences, of_questions
 from oversight.engine.errors import UsageError
@@ -198,7 +203,7 @@ def drawn(shifts: np.ndarray, n: int = 60) -> tuple[Contrast, ...]:
     rng = np.random.default_rng(5)
     apart = [of_questions([f"q{k}" for k in range(n)], s + rng.normal(0, 1, n)) for s in shifts]
     names = [(f"r{k}", "naive judge") for k in range(len(apart))]
-    return family(names, apart, [each.estimate() for each in apart])
+    return family(names, agreement(apart), [each.estimate() for each in apart])
 
 
 def test_288_rows_have_the_verdicts_that_an_independent_holm_gives() -> None:

@@ -11,7 +11,13 @@ from oversight.engine.analysis.scoring.contrasts import (
     rank_sets,
     shared_samples,
 )
-from oversight.engine.analysis.scoring.inference import Floats, Influences, codes_of, of_questions
+from oversight.engine.analysis.scoring.inference import (
+    Floats,
+    Influences,
+    codes_of,
+    estimates,
+    of_questions,
+)
 from oversight.engine.analysis.scoring.power import (
     Spread,
     fewest_clusters,
@@ -41,6 +47,22 @@ def test_rows_that_agree_do_not_differ() -> None:
     assert found.verdict == "undecided"
     (wide,) = contrasts({"a": one, "b": one}, equivalence=3)
     assert wide.verdict == "equivalent"
+
+
+def test_rows_on_equal_questions_have_the_bits_of_single_pairs() -> None:
+    groups = tuple(f"g{n // 3}" for n in range(100))
+    every = {
+        name: of_questions(row.questions, row.values, groups, row.ends)
+        for name, row in rows(3, 12).items()
+    }
+    together = contrasts(every)
+    others = every | {
+        "other": of_questions([f"p{n}" for n in range(100)], every["r0"].values, groups)
+    }
+    apart = [every[found.first] - every[found.second] for found in together]
+    assert [found.estimate for found in together] == [*estimates(apart)]
+    with pytest.raises(ValueError, match="share no question"):
+        contrasts(others)
 
 
 def test_a_contrast_says_what_the_paired_differences_say() -> None:
