@@ -14,7 +14,8 @@ EXAMPLE = ROOT / "examples" / "verifiers"
 def needs() -> list[str]:
     """What this package needs, without the client that verifiers pins to an older version."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return [name for name in project["dependencies"] if not name.startswith(("openai", "anthropic"))]
+    clients = ("openai", "anthropic")
+    return [name for name in project["dependencies"] if not name.startswith(clients)]
 
 
 def ran(*words: str | Path, **options: object) -> "subprocess.CompletedProcess[str]":
