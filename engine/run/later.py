@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from ...cache.cache import Cache, CacheStatistics, Mode
 from ...cache.call import Ask
@@ -48,8 +48,6 @@ class Addition(ABC):
 
     asks: Mapping[str, Ask]
     """By model, the `Ask` that takes its calls instead of its sender."""
-    alone: ClassVar[str] = ""
-    """Why no other extension may add to the same execution."""
 
     @abstractmethod
     def schedule(self, missing: Missing[Work]) -> Schedule[Work, Any]:
@@ -167,7 +165,8 @@ def added_to(work: ExecutionWork) -> Addition | None:
     require_extensions(work.models.directory, work.names, work.settings)
     additions = [added for entry in entries() if (added := entry.made(work)) is not None]
     if len(additions) > 1:
-        raise UsageError(next(added.alone for added in additions if added.alone))
+        names = " and ".join(type(added).__name__ for added in additions)
+        raise UsageError(f"{names} cannot take part in the same run")
     for added in additions:
         work.models.diverted.update(added.asks)
     return additions[0] if additions else None

@@ -22,7 +22,7 @@ from ...errors import UsageError
 from ...run.failures import failure
 from ...run.folders import is_run, remembered_store
 from ...run.lanes import attempt_noted, run_lanes
-from ...run.later import Addition
+from ...run.later import Addition, entries
 from ...run.loaded_sweep import LoadedSweep, load_sweep
 from ...run.observer import Observer
 from ...run.record.capture import JUDGE
@@ -43,7 +43,6 @@ from ...views.cli.exit_codes import ExitCode
 from ...views.cli.faults import halt_code
 from ...views.cli.output import say, typed
 from ...views.cli.terminal import Presentation, run_in_terminal
-from .entry import ENTRY, NO_BATCH
 from .journal import (
     PERSON,
     PERSONS,
@@ -62,6 +61,10 @@ PANEL = "raters"
 """The panel that judges finished transcripts."""
 MOST_LANES = 5_000
 """Maximum number of cells in progress. Raters choose among their tasks."""
+NO_BATCH = (
+    "batches cannot be used while people answer: let models judge first, then let people judge the "
+    "transcripts with oversight human serve RUN; or ask the models live"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,6 @@ class Seats:
         seated = [rater for rater in raters if rater.panel in panels]
         queue = TaskQueue(seated, run, loaded.stop_token, self.settings)
         loaded.answering["person"] = queue
-        ENTRY.served.add(loaded.models)
         return RaterServer(queue, self.host, self.port, self.url)
 
 
@@ -94,7 +96,7 @@ def run_with_persons(file: SweepFile, settings: RunSettings, seats: Seats) -> in
             f"{file.document.source}: none of its models is a person; write person/NAME for a "
             "model, or run it and let people judge its transcripts: oversight human serve RUN"
         )
-    if settings.batch:  # before the message that people are asked live
+    if settings.batch or loaded.models.deferred(loaded.sweep.models, settings.batch):
         raise UsageError(NO_BATCH)
     cells_at_once = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
     max_cells = max(cells_at_once, min(len(loaded.sweep), MOST_LANES))
@@ -103,6 +105,8 @@ def run_with_persons(file: SweepFile, settings: RunSettings, seats: Seats) -> in
     served: list[Path] = []
 
     def pages(run: Run) -> Sequence[Observer]:
+        if any(entry.outlives(run.folder.path) for entry in entries()):
+            raise UsageError(NO_BATCH)
         persons = run.folder.path / PERSONS
         persons.mkdir(exist_ok=True)
         locks.enter_context(locked(persons))
