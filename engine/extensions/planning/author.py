@@ -130,7 +130,7 @@ class AuthorCode:
             )
             yield Mistake(self.line, "identity", why)
         for missing in sorted(getattr(self.found, "__abstractmethods__", ())):
-            strange = [each for each in self.methods if not hasattr(base, each)]
+            strange = [method for method in self.methods if not hasattr(base, method)]
             near = get_close_matches(missing, strange, 1, 0.6)
             yield Mistake(
                 self.line_of_method(*near),
@@ -144,31 +144,33 @@ class AuthorCode:
     def _signatures(self) -> Iterator[Mistake]:
         for name, node in self.methods.items():
             inherited = next(
-                (vars(each)[name] for each in self.found.__mro__[1:] if name in vars(each)), None
+                (vars(part)[name] for part in self.found.__mro__[1:] if name in vars(part)), None
             )
-            given = vars(self.found)[name]
+            function = vars(self.found)[name]
             if name.startswith("__") or not (
-                inspect.isfunction(inherited) and inspect.isfunction(given)
+                inspect.isfunction(inherited) and inspect.isfunction(function)
             ):
                 continue
             if inspect.iscoroutinefunction(inherited) and isinstance(node, ast.FunctionDef):
                 why = f"{name} is awaited: write async def {name}, and await what it asks"
                 yield Mistake(node.lineno, "awaited", why)
             needed = list(inspect.signature(inherited).parameters.values())
-            places = [each for each in needed if each.kind is not each.KEYWORD_ONLY]
-            named = {each.name: None for each in needed if each.kind is each.KEYWORD_ONLY}
+            places = [part for part in needed if part.kind is not part.KEYWORD_ONLY]
+            keywords = {part.name: None for part in needed if part.kind is part.KEYWORD_ONLY}
             try:
-                inspect.signature(given).bind(*places, **named)
+                inspect.signature(function).bind(*places, **keywords)
             except TypeError as exc:
-                asked = ", ".join(each.name for each in needed)
-                yield Mistake(node.lineno, "called", f"{name} is called with {asked}: {exc}")
+                parameter_names = ", ".join(part.name for part in needed)
+                yield Mistake(
+                    node.lineno, "called", f"{name} is called with {parameter_names}: {exc}"
+                )
 
     def _settings(self) -> Iterator[Mistake]:
-        known = {name for each in self.found.__mro__[1:] for name in vars(each)}
+        inherited = {name for parent in self.found.__mro__[1:] for name in vars(parent)}
         for node in self.node.body if self.node else ():
             if isinstance(node, ast.Assign):
                 for target in node.targets:
-                    if isinstance(target, ast.Name) and target.id not in known:
+                    if isinstance(target, ast.Name) and target.id not in inherited:
                         why = (
                             f"{target.id} has no type, so it is not a setting and no part of the "
                             f"row's identity: write {target.id}: … = {ast.unparse(node.value)}"
@@ -233,31 +235,31 @@ class Subject:
         filled = {"model": JUDGE if self.kind.base is Judge else AGENT, "member": judge}
         if self.kind.base is not Protocol:
             filled |= {"agent": agent, "judge": judge}
-        found: type[Any] = self.code.found
-        needed = required_of(found) if is_dataclass(found) else ()
-        its = {name: value for name, value in filled.items() if name in needed}
-        named = any(override.lstrip().startswith("problems.") for override in overrides)
+        user_class: type[Any] = self.code.found
+        needed = required_of(user_class) if is_dataclass(user_class) else ()
+        class_settings = {name: value for name, value in filled.items() if name in needed}
+        names_problems = any(override.lstrip().startswith("problems.") for override in overrides)
         # One with a passage, which most judges may not read.
-        problems: Any = {} if named else {"bundled": {"name": "passages", "limit": 1}}
+        problems: Any = {} if names_problems else {"bundled": {"name": "passages", "limit": 1}}
         sections: dict[str, Any] = {"agents": agent, "judges": judge, "problems": problems}
-        own = {"kind": self.word, **its}
+        section_value = {"kind": self.word, **class_settings}
         match self.kind.name:
             case "protocol":
-                sections |= {"protocols": {self.word: its}}
+                sections |= {"protocols": {self.word: class_settings}}
             case "judge":
-                sections |= {"judges": own, "protocols": ["propaganda", "naive_judge"]}
+                sections |= {"judges": section_value, "protocols": ["propaganda", "naive_judge"]}
             case "agent":
                 protocols = ["propaganda", {"consultancy": {"turns": 2}}]
-                sections |= {"agents": own, "protocols": protocols}
+                sections |= {"agents": section_value, "protocols": protocols}
             case _:
-                sections |= {"problems": {self.word: its}, "protocols": ["propaganda"]}
+                sections |= {"problems": {self.word: class_settings}, "protocols": ["propaganda"]}
         text = orjson.dumps({"name": "trial", **sections}).decode()
         document = Document.parse(text, f"oversight try {self.word}")
         document.folder, place = Path(), self.kind.place.format(self.word)
         for override in overrides:
             section = override.partition("=")[0].partition(".")[0].strip()
-            whole = section in (*SECTIONS, "seed", "draws")
-            document.set(override if whole else f"{place}.{override}")
+            replaced = section in (*SECTIONS, "seed", "draws")
+            document.set(override if replaced else f"{place}.{override}")
         return checked_sweep(document, Path("trial.yaml"))
 
 
@@ -283,20 +285,20 @@ def subject_named(word: str) -> tuple[Subject | None, list[Mistake]]:
     try:
         module = module_from_file(Path(path)) if by_file else importlib.import_module(place)
     except Exception as exc:
-        said = exc.msg if isinstance(exc, SyntaxError) else exc
-        return None, [Mistake(line_in(path, exc), "imported", f"{type(exc).__name__}: {said}")]
-    found = getattr(module, name, None)
+        reason = exc.msg if isinstance(exc, SyntaxError) else exc
+        return None, [Mistake(line_in(path, exc), "imported", f"{type(exc).__name__}: {reason}")]
+    user_class = getattr(module, name, None)
     classes = [
-        each
-        for each, value in vars(module).items()
+        class_name
+        for class_name, value in vars(module).items()
         if isinstance(value, type) and value.__module__ == module.__name__
     ]
-    if found is None:
+    if user_class is None:
         raise UsageError(f"{place}: {unknown('class', name, classes or ['(none)'])}")
-    if not isinstance(found, type):
-        raise UsageError(f"{word} must be a class, got {found!r:.60}")
-    code = AuthorCode(found, inspect.getsourcefile(found) or path)
-    kind = next((kind for kind in KINDS if issubclass(found, kind.base)), None)
+    if not isinstance(user_class, type):
+        raise UsageError(f"{word} must be a class, got {user_class!r:.60}")
+    code = AuthorCode(user_class, inspect.getsourcefile(user_class) or path)
+    kind = next((kind for kind in KINDS if issubclass(user_class, kind.base)), None)
     if kind is None:
         roles = ", ".join(f"{kind.base.__name__} ({kind.name})" for kind in KINDS)
         why = f"{name} inherits from none of {roles}; a protocol is a Conversation as a rule"

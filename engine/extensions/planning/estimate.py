@@ -96,8 +96,8 @@ class ModelPlan:
     @property
     def waits(self) -> bool:
         """Whether calls remain that limits can delay."""
-        left = self.calls > self.stored
-        return left and not (self.batched or self.model.startswith(PREFIX))
+        unsent = self.calls > self.stored
+        return unsent and not (self.batched or self.model.startswith(PREFIX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +135,10 @@ class Plan:
     def pace(self) -> Pace | None:
         """Pace of the slowest model, since all run concurrently; None if any is unknown."""
         paces = [model.pace for model in self.models if model.waits]
-        known = [pace for pace in paces if pace is not None]
-        if not known or len(known) < len(paces):
+        known_paces = [pace for pace in paces if pace is not None]
+        if not known_paces or len(known_paces) < len(paces):
             return None
-        return max(known, key=lambda pace: pace.minutes)
+        return max(known_paces, key=lambda pace: pace.minutes)
 
 
 async def plan_sweep(
@@ -164,9 +164,13 @@ async def plan_sweep(
     billed = any(prices.find(model) for model in sweep.models if not model.startswith(PREFIX))
     survey = Survey(sweep, models.simulated, models.identity, store)
     probes = max(MAX_LOOKED_UP_CELLS // len(problems), 1)
-    begun = [await survey.begun(problem, probes) for problem in problems]
+    are_begun = [await survey.begun(problem, probes) for problem in problems]
     parts = [
-        [each for each, known in zip(problems, begun, strict=True) if known == which]
+        [
+            candidate
+            for candidate, is_begun in zip(problems, are_begun, strict=True)
+            if is_begun == which
+        ]
         for which in (True, False)
     ]
     most = MAX_WALKED_CELLS * len(problems) // len(sweep)
@@ -224,15 +228,18 @@ def _timing(
     mean = {
         model: took.seconds / took.replies / 60 for model, took in latencies.items() if took.replies
     }
-    asked = [model for model in planned if model.waits]
-    if not asked or not all(model.model in mean for model in asked):
+    waiting = [model for model in planned if model.waits]
+    if not waiting or not all(model.model in mean for model in waiting):
         return None
     chains = {
-        row: sum(max(mean.get(model, 0.0) for model in step) for step in each)
-        for row, each in steps.items()
+        row: sum(max(mean.get(model, 0.0) for model in step) for step in model_plan)
+        for row, model_plan in steps.items()
     }
     longest = max(chains, key=chains.__getitem__)
-    work = {each.model: (each.calls - each.stored) * mean[each.model] for each in asked}
+    work = {
+        model_plan.model: (model_plan.calls - model_plan.stored) * mean[model_plan.model]
+        for model_plan in waiting
+    }
     takes = {"the longest chain": chains[longest]}
     for model, minutes in work.items():
         if width := opened.models.limits_of(model).concurrency:
@@ -296,13 +303,17 @@ def _cost(
     """Cost with its range: the uncertainty about tokens and the sampling error are independent, so
     their squares add up. cached: the shares of input read from the vendor's cache and written to
     it; None if no reply has told them, where the high end counts on no cache."""
-    whole = max(amounts.input[1], 1.0)
-    expected = cached or (amounts.cache_read / whole, amounts.cache_write / whole)
+    all_input = max(amounts.input[1], 1.0)
+    expected = cached or (amounts.cache_read / all_input, amounts.cache_write / all_input)
 
-    def dollars(its: Amounts, end: int = 1, shares: tuple[float, float] = expected) -> float:
-        read, wrote = (round(part * its.input[end]) for part in shares)
-        usage = Usage(round(its.input[end]), round(its.output[end]), read, wrote)
-        return price.cost(usage, max(its.calls - its.stored, 1))
+    def dollars(
+        counted_amounts: Amounts, end: int = 1, shares: tuple[float, float] = expected
+    ) -> float:
+        read, wrote = (round(part * counted_amounts.input[end]) for part in shares)
+        usage = Usage(
+            round(counted_amounts.input[end]), round(counted_amounts.output[end]), read, wrote
+        )
+        return price.cost(usage, max(counted_amounts.calls - counted_amounts.stored, 1))
 
     likely = dollars(amounts)
     below = likely - dollars(amounts, 0)

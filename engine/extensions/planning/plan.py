@@ -90,8 +90,8 @@ async def prompts_read(sweep: Sweep) -> list[Prompted]:
                 return
             seat = f"{todo.task} {todo.side}".strip()
             begins = todo.told.split(None, WORDS_OF_A_SEAT)[:WORDS_OF_A_SEAT]
-            told = tuple((message.role, message.text) for message in call.messages)
-            first = Prompted(kind, seat, call.model, told)
+            messages = tuple((message.role, message.text) for message in call.messages)
+            first = Prompted(kind, seat, call.model, messages)
             first_prompts.setdefault((kind, seat, call.model, *begins), first)
 
         alone = Sweep(sweep.name, sweep.problems, (row,))
@@ -106,7 +106,7 @@ def show_prompts(
 
     Earlier turns are placeholders, so that later seats have something to read; nothing is sent.
     """
-    problems = {each.id: each for each in opened.sweep.problems}
+    problems = {problem_at_id.id: problem_at_id for problem_at_id in opened.sweep.problems}
     about = problems.get(problem) if problem else opened.sweep.problems[0]
     if about is None:
         some = ", ".join(list(problems)[:8])
@@ -208,9 +208,9 @@ def command(
     if with_prompts:
         show_prompts(opened, sweep, problem, protocol, as_json)
         return
-    known = load_prices(prices) if prices else listed()
+    price_list = load_prices(prices) if prices else listed()
     if dry_run:
-        _dry_run(opened, sweep, batch, known)
+        _dry_run(opened, sweep, batch, price_list)
         return
     gate = leakage_check(opened.sweep.problems).line
     cells, rows, count = len(opened.sweep), len(opened.sweep.rows), len(opened.sweep.problems)
@@ -224,19 +224,19 @@ def command(
     if cells > MAX_WALKED_CELLS:
         say(f"{counted(cells, 'cell')} of {counted(rows, 'row')}")
     place = store_name(store)
-    there = (Path(place) / STORE_FILE).exists()
+    has_store = (Path(place) / STORE_FILE).exists()
     needs, retired = None, opened.models.retirements(opened.sweep.models)
-    with closing(open_for_reading(place)) if there else nullcontext() as replies:
+    with closing(open_for_reading(place)) if has_store else nullcontext() as replies:
         batched = opened.models.deferred(opened.sweep.models, batch)
         timed, latencies = _latencies(opened.sweep.name, pilot)
-        plan = asyncio.run(plan_sweep(opened, replies, known, batched, latencies, progress))
+        plan = asyncio.run(plan_sweep(opened, replies, price_list, batched, latencies, progress))
         if apart.contrast is not None:
             spread = _pilot(pilot) if pilot else None
             needs = asyncio.run(
-                power_plan(opened, apart, replies, known, pilot=spread, score=score)
+                power_plan(opened, apart, replies, price_list, pilot=spread, score=score)
             )
     if as_json:
-        told: dict[str, object] = {
+        document: dict[str, object] = {
             "plan": plan,
             "cost": plan.cost,
             "pace": plan.pace,
@@ -244,13 +244,13 @@ def command(
             "leak_gate": gate,
             "retirements": retired,
         }
-        show_json(told | ({"power": power_finding(needs).plain()} if needs else {}))
+        show_json(document | ({"power": power_finding(needs).plain()} if needs else {}))
         return
     more = plan.total("calls") > plan.total("stored")
     show(as_text(_table(plan), width()) if more else _headline(plan))
     if needs is not None:
         show("\n" + power_finding(needs).text("text", width()))
-    ending = [f"{each}: name another" for each in retired]
+    ending = [f"{retirement}: name another" for retirement in retired]
     if is_url(place):
         ending.append(
             "other machines that start this sweep at the same moment pay for the same calls again: "
@@ -280,8 +280,8 @@ def _latencies(sweep: str, pilot: str | None) -> tuple[str, dict[str, Latency]]:
         runs = [run_named(pilot)]
     for run in runs:
         with suppress(RunFolderError) if pilot is None else nullcontext():
-            if asked := read_ledger(run):
-                return str(run), {model: account.latency for model, account in asked.items()}
+            if accounts := read_ledger(run):
+                return str(run), {model: account.latency for model, account in accounts.items()}
     return "", {}
 
 
@@ -297,20 +297,24 @@ def _headline(plan: Plan) -> str:
 def _table(plan: Plan) -> Table:
     rows = [
         (
-            each.model,
-            f"{each.calls - each.stored:,}",
-            short(each.input_tokens),
-            short(each.output_tokens),
-            *_dollars(each.cost),
-            _time(each.pace) if each.waits else "in batches" if each.batched else "",
+            model_plan.model,
+            f"{model_plan.calls - model_plan.stored:,}",
+            short(model_plan.input_tokens),
+            short(model_plan.output_tokens),
+            *_dollars(model_plan.cost),
+            _time(model_plan.pace)
+            if model_plan.waits
+            else "in batches"
+            if model_plan.batched
+            else "",
         )
-        for each in plan.models
+        for model_plan in plan.models
     ]
     if len(rows) > 1:
         tokens = short(plan.total("input_tokens")), short(plan.total("output_tokens"))
-        left = f"{plan.total('calls') - plan.total('stored'):,}"
+        unsent = f"{plan.total('calls') - plan.total('stored'):,}"
         time = _time(plan.pace) if any(model.waits for model in plan.models) else ""
-        rows.append(("total", left, *tokens, *_dollars(plan.cost), time))
+        rows.append(("total", unsent, *tokens, *_dollars(plan.cost), time))
     return Table(_headline(plan), HEAD, tuple(rows), 1)
 
 
@@ -357,8 +361,8 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
             f"no price is known for {', '.join(unpriced)}: update the package genai-prices, or "
             "name a price file with --prices"
         )
-        known = {model: public_names(provider_of(model)) for model in unpriced}
-        near = {model: suggestion(model, names, cutoff=0.9) for model, names in known.items()}
+        public = {model: public_names(provider_of(model)) for model in unpriced}
+        near = {model: suggestion(model, names, cutoff=0.9) for model, names in public.items()}
         notes += [f"{model}: no price is known{name}" for model, name in near.items() if name]
     if any(model.waits and model.pace is None for model in plan.models):
         notes.append("?: unknown. Set rate limits in the sweep file, or run once")

@@ -69,9 +69,9 @@ class PowerPlan:
     """None also if a price is unknown."""
 
 
-def _chance(given: float | str) -> float:
-    if not 0 < (number := float(given)) < 1:
-        raise ValueError(f"{given} does not lie between 0 and 1")
+def _chance(value: float | str) -> float:
+    if not 0 < (number := float(value)) < 1:
+        raise ValueError(f"{value} does not lie between 0 and 1")
     return number
 
 
@@ -152,7 +152,7 @@ class Pilot:
 
 
 def questions_a_cluster(problems: Sequence[Problem]) -> float:
-    return len(problems) / len({cluster(each.id, each.group) for each in problems})
+    return len(problems) / len({cluster(problem.id, problem.group) for problem in problems})
 
 
 def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[Spread, int]:
@@ -174,8 +174,10 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
         )
     apart = np.array([ours[id] - theirs[id] for id in common])
     clusters = {problem.id: cluster(problem.id, problem.group) for problem in pilot.sweep.problems}
-    of = codes_of([clusters[id] for id in common])
-    spread = Spread(float(apart.var(ddof=1)), design_effect(apart, of), fewest_clusters(apart, of))
+    codes = codes_of([clusters[id] for id in common])
+    spread = Spread(
+        float(apart.var(ddof=1)), design_effect(apart, codes), fewest_clusters(apart, codes)
+    )
     return spread, len(common)
 
 
@@ -208,20 +210,20 @@ async def power_plan(
     rows = (sweep.rows[first], sweep.rows[second])
     size = questions_a_cluster(sweep.problems)
     if isinstance(pilot, Path):
-        known = Pilot("pilot", *table_spread(pilot, words, score))
+        assumed = Pilot("pilot", *table_spread(pilot, words, score))
     elif pilot is not None:
-        known = Pilot("pilot", *pilot_spread(pilot, *_in_pilot(pilot, rows, words), score), size)
+        assumed = Pilot("pilot", *pilot_spread(pilot, *_in_pilot(pilot, rows, words), score), size)
     else:
         _, most = difference_ends((problem.values for problem in sweep.problems), score)
-        of = codes_of([cluster(each.id, each.group) for each in sweep.problems])
+        codes = codes_of([cluster(member.id, member.group) for member in sweep.problems])
         # In the worst case, all problems of a group agree.
-        alike = design_effect(of.astype(np.float64), of)
-        known = Pilot("worst case", Spread(most**2, design_effect=alike), len(of), size)
-    plan = how.planned((names[first], names[second]), sweep, known, score)
-    asked = await plan_sweep(replace(opened, sweep=replace(sweep, rows=rows)), store, prices)
+        alike = design_effect(codes.astype(np.float64), codes)
+        assumed = Pilot("worst case", Spread(most**2, design_effect=alike), len(codes), size)
+    plan = how.planned((names[first], names[second]), sweep, assumed, score)
+    estimate = await plan_sweep(replace(opened, sweep=replace(sweep, rows=rows)), store, prices)
     scale = plan.needed / len(sweep.problems)
-    cost = asked.cost and Cost(*(scale * part for part in astuple(asked.cost)))
-    return replace(plan, calls=math.ceil(asked.total("calls") * scale), cost=cost)
+    cost = estimate.cost and Cost(*(scale * part for part in astuple(estimate.cost)))
+    return replace(plan, calls=math.ceil(estimate.total("calls") * scale), cost=cost)
 
 
 def _in_pilot(pilot: RunRows, rows: tuple[Row, Row], words: tuple[str, str]) -> tuple[int, int]:

@@ -129,18 +129,18 @@ def _logprobs(shape: Call) -> Probe:
 
 
 def _schema(shape: Call) -> Probe:
-    wanted = shape.response_format
-    schema = orjson.loads(wanted.schema) if wanted is not None else {}
+    format = shape.response_format
+    schema = orjson.loads(format.schema) if format is not None else {}
 
     def fault(reply: Reply) -> str:
         if reply.outcome == "truncated":
             return f"its answer does not fit into {shape.max_tokens:,} tokens"
         try:
-            said = orjson.loads(reply.text)
+            document = orjson.loads(reply.text)
         except orjson.JSONDecodeError:
             return "it answers with no JSON"
-        held = said if isinstance(said, dict) else {}
-        missing = [name for name in schema.get("required", ()) if name not in held]
+        fields = document if isinstance(document, dict) else {}
+        missing = [name for name in schema.get("required", ()) if name not in fields]
         return f"its JSON lacks {', '.join(missing)}" if missing else ""
 
     text = f"Make up values, and answer with JSON of this schema: {orjson.dumps(schema).decode()}"
@@ -153,20 +153,24 @@ def _tools(shape: Call) -> Probe:
     def fault(reply: Reply) -> str:
         if not reply.tool_calls:
             return f"it was required to call {tool.name}, and did not"
-        asked = reply.tool_calls[0]
+        tool_call = reply.tool_calls[0]
         try:
-            orjson.loads(asked.arguments)
+            orjson.loads(tool_call.arguments)
         except orjson.JSONDecodeError:
             return "its arguments are no JSON"
-        return "" if asked.name == tool.name else f"it calls an undeclared tool, {asked.name}"
+        return (
+            "" if tool_call.name == tool.name else f"it calls an undeclared tool, {tool_call.name}"
+        )
 
     text = f"Call the tool {tool.name} once, with arguments of your choice, and say nothing else."
     first = _saying(shape, text)
 
     def then(reply: Reply) -> Call:
-        said = Message("assistant", reply.text, reply.tool_calls, opaque=reply.opaque)
-        results = (Message("tool", "4", tool_call_id=each.id) for each in reply.tool_calls)
-        return Call(structs.replace(shape.request, messages=(*first.messages, said, *results)))
+        speech = Message("assistant", reply.text, reply.tool_calls, opaque=reply.opaque)
+        results = (
+            Message("tool", "4", tool_call_id=tool_call.id) for tool_call in reply.tool_calls
+        )
+        return Call(structs.replace(shape.request, messages=(*first.messages, speech, *results)))
 
     return Probe("tools", first, fault, "leave them out, or choose another model", then)
 
@@ -187,18 +191,18 @@ async def examine(
     Sends one request for one token per model, one per tried call (two for tools), all at once, and
     free requests to the vendors' Models endpoints.
     """
-    named: dict[tuple[str, Api], list[str]] = {}
+    by_endpoint: dict[tuple[str, Api], list[str]] = {}
     persons = []
     for model in models:
         if entry(provider_of(model)).origin == "person":
             persons.append(PreflightResult(model, True, ASKED_IN_BROWSER))
             continue
-        named.setdefault((provider_of(model), reach(model).api), []).append(model)
+        by_endpoint.setdefault((provider_of(model), reach(model).api), []).append(model)
     look = partial(_provider, environment=environment, reach=reach, probes=probes_of(shapes))
     async with asyncio.TaskGroup() as group:
         looking = [
-            group.create_task(look(provider, asked, partial(settings, provider, api)))
-            for (provider, api), asked in named.items()
+            group.create_task(look(provider, model_names, partial(settings, provider, api)))
+            for (provider, api), model_names in by_endpoint.items()
         ]
     return persons + [finding for looked in looking for finding in looked.result()]
 
@@ -217,11 +221,11 @@ def key_of(provider: str, environment: Mapping[str, str]) -> PreflightResult | N
     return PreflightResult(provider, False, f"{name} is not set", remedy)
 
 
-def ending(told: Retirement, today: date) -> PreflightResult:
+def ending(retirement: Retirement, today: date) -> PreflightResult:
     """Check that a model is not retired, or about to be, on a given day."""
-    due = told.past(today) or told.near(today)
+    due = retirement.past(today) or retirement.near(today)
     remedy = "choose another model; its stored replies can still be replayed" if due else ""
-    return PreflightResult(provider_of(told.model), not due, str(told), remedy)
+    return PreflightResult(provider_of(retirement.model), not due, str(retirement), remedy)
 
 
 async def _provider(
@@ -242,22 +246,25 @@ async def _provider(
     if reached.refused:
         return [*findings, PreflightResult(provider, False, reached.refused)]
     findings.append(PreflightResult(provider, True, f"its address is {reached.base_url}"))
-    told: dict[str, HeaderLimits] = {}
+    header_limits: dict[str, HeaderLimits] = {}
     # Before the first request, whose time is told.
     load_clients()
-    asked = connect(reached, told.__setitem__)
+    client = connect(reached, header_limits.__setitem__)
     try:
         async with asyncio.TaskGroup() as group:
             asking: list[asyncio.Task[Finding | None]] = []
             for model in models:
-                asking.append(group.create_task(_model(asked, model, told, reach(model))))
+                asking.append(group.create_task(_model(client, model, header_limits, reach(model))))
                 for probe in probes.get(model, ()):
-                    asking.append(group.create_task(_probed(asked, model, probe)))
+                    asking.append(group.create_task(_probed(client, model, probe)))
                 asking.append(group.create_task(_facts(reached, model, reach(model))))
     finally:
-        await asked.close()
+        await client.close()
     answers = [task.result() for task in asking]
-    return [*findings, *(PreflightResult(provider, *each) for each in answers if each is not None)]
+    return [
+        *findings,
+        *(PreflightResult(provider, *answer) for answer in answers if answer is not None),
+    ]
 
 
 async def _model(
@@ -292,25 +299,25 @@ async def _model(
 
 
 async def _probed(provider: Provider, model: str, probe: Probe) -> Finding:
-    what = f"{model}: {probe.name}"
+    title = f"{model}: {probe.name}"
     try:
         reply = await provider(probe.call)
     except EngineError as exc:
-        return False, f"{what}: {exc}", _mend(exc)
+        return False, f"{title}: {exc}", _mend(exc)
     name = model.removeprefix(f"{provider_of(model)}/")
     if reply.served_model and not same_model(name, reply.served_model):
-        return False, f"{what}: answered by another model, {reply.served_model}", ""
+        return False, f"{title}: answered by another model, {reply.served_model}", ""
     if wrong := probe.fault(reply):
-        return False, f"{what}: {wrong}", probe.remedy
+        return False, f"{title}: {wrong}", probe.remedy
     if probe.then is not None:
         try:
             ended = await provider(probe.then(reply))
         except EngineError as exc:
-            return False, f"{what}: it takes no result: {exc}", probe.remedy
+            return False, f"{title}: it takes no result: {exc}", probe.remedy
         if ended.outcome == "empty":
-            why = f"{what}: the model returned an empty reply after a tool result"
+            why = f"{title}: the model returned an empty reply after a tool result"
             return False, why, probe.remedy
-    return True, f"{what}: as the sweep needs", ""
+    return True, f"{title}: as the sweep needs", ""
 
 
 async def _facts(settings: Settings, model: str, reach: Endpoint) -> Finding | None:
@@ -332,20 +339,20 @@ async def _facts(settings: Settings, model: str, reach: Endpoint) -> Finding | N
     if facts.retired or (facts.ends and facts.ends <= today()):
         return False, f"{model}: its vendor says that it is no longer served", "name another model"
     able = reached_abilities(model, reach)
-    if able.assumed or not (found := [*facts.differences(able, retirement(model))]):
+    if able.assumed or not (differences := [*facts.differences(able, retirement(model))]):
         ends = f", until {facts.ends}" if facts.ends else ""
         return True, f"{model}: its vendor says that it is served{ends}", ""
     return (
         True,
-        f"{model}: its vendor says otherwise than this program's tables: {'; '.join(found)}",
+        f"{model}: its vendor says otherwise than this program's tables: {'; '.join(differences)}",
         "its vendor is right; the sweep is held against the tables",
     )
 
 
-def _limits(told: HeaderLimits) -> list[str]:
+def _limits(headers: HeaderLimits) -> list[str]:
     names = ("requests", "tokens", "input_tokens", "output_tokens")
-    given = {name.replace("_", " "): getattr(told, name).limit for name in names}
-    limits = [f"{limit:,} {name}" for name, limit in given.items() if limit]
+    values = {name.replace("_", " "): getattr(headers, name).limit for name in names}
+    limits = [f"{limit:,} {name}" for name, limit in values.items() if limit]
     return [f"{', '.join(limits)} a minute"] if limits else []
 
 
@@ -416,7 +423,7 @@ async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[Pref
         able = PreflightResult(sweep.name, False, str(exc))
     tight = [PreflightResult(sweep.name, False, note) for note in cramped(sweep)]
     real = [model for model in sweep.models if not model.startswith(PREFIX)]
-    ends = [ending(told, today()) for told in models.retirements(sweep.models)]
+    ends = [ending(retirement, today()) for retirement in models.retirements(sweep.models)]
     looked = await examine(real, models.settings, variables, models.reach, needs)
     return [able, *tight, *ends, *looked]
 

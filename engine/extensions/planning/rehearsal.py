@@ -158,7 +158,7 @@ def _table(rehearsed: Rehearsed) -> Part:
     if len(lines) > 1:
         lines.append(("total", rehearsed.total))
     # A kind of trouble that nobody had takes no column.
-    paid = [each for each in COUNTS if any(each.value(line) > 0 for line in lines)]
+    paid = [count for count in COUNTS if any(count.value(line) > 0 for line in lines)]
     return Part("", title, (people("model", itemgetter(0), words=True), *paid), lines)
 
 

@@ -87,14 +87,14 @@ class ReplyStatistics:
     @property
     def replies(self) -> int:
         """Number of replies observed."""
-        return sum(len(known.replies) for known in self._known.values())
+        return sum(len(kind.replies) for kind in self._known.values())
 
     def observe(self, call: Call, reply: Reply) -> None:
         """Add a paid reply to the statistics."""
-        known, output = self._known[_kind(call)], _output(reply)
-        known.replies.append(reply)
-        known.total += output
-        known.squares += output * output
+        of_kind, output = self._known[_kind(call)], _output(reply)
+        of_kind.replies.append(reply)
+        of_kind.total += output
+        of_kind.squares += output * output
         if reply.usage.input_tokens:
             prompts = self._prompts[call.model]
             prompts.length += prompt_tokens(call)
@@ -103,14 +103,18 @@ class ReplyStatistics:
             prompts.cache_write += reply.usage.cache_write_tokens
 
     def _enough(self, call: Call) -> _Known | None:
-        known = self._known.get(_kind(call))
-        return known if known is not None and len(known.replies) >= MIN_KNOWN_REPLIES else None
+        statistics = self._known.get(_kind(call))
+        return (
+            statistics
+            if statistics is not None and len(statistics.replies) >= MIN_KNOWN_REPLIES
+            else None
+        )
 
     def reply(self, call: Call) -> Reply | None:
         """A known reply to a call of this kind; None below `MIN_KNOWN_REPLIES` of them."""
-        if (known := self._enough(call)) is None:
+        if (statistics := self._enough(call)) is None:
             return None
-        return known.replies[int(call.address[:8], 16) % len(known.replies)]
+        return statistics.replies[int(call.address[:8], 16) % len(statistics.replies)]
 
     def input(self, call: Call) -> Floats:
         """Expected input tokens of a call."""
@@ -130,8 +134,8 @@ class ReplyStatistics:
     def output(self, call: Call, reply: Reply) -> Floats:
         """Expected output tokens of a call. reply: a known one of this kind, or a simulated one."""
         likely = _output(reply)
-        if (known := self._enough(call)) is not None:
-            return _around(likely, known.spread + self.MARGIN)
+        if (statistics := self._enough(call)) is not None:
+            return _around(likely, statistics.spread + self.MARGIN)
         low, high = self.UNKNOWN_OUTPUT
         likely = min(likely * _density(call.model), call.max_tokens)
         if hidden := _hidden(call):
@@ -146,8 +150,8 @@ def _around(likely: float, off: float) -> Floats:
 def _kind(call: Call) -> CallKind:
     """Facts that largely determine a reply's length: the request without its messages, the task and
     the side in them, and whether a tool has answered."""
-    asked = next((m.text for m in reversed(call.messages) if m.role == "user"), "")
-    todo = read_instructions(asked)
+    user_text = next((m.text for m in reversed(call.messages) if m.role == "user"), "")
+    todo = read_instructions(user_text)
     answered = bool(call.messages) and call.messages[-1].role == "tool"
     shape = structs.replace(call.request, messages=())
     return shape, todo.task if todo else "", todo.side if todo else "", answered
@@ -193,9 +197,9 @@ class Amounts:
         return float(self.input[1] + self.output[1])
 
     def add(self, other: "Amounts", times: float = 1.0) -> None:
-        for each in fields(Amounts):
-            added = getattr(self, each.name) + times * getattr(other, each.name)
-            setattr(self, each.name, added)
+        for amount in fields(Amounts):
+            added = getattr(self, amount.name) + times * getattr(other, amount.name)
+            setattr(self, amount.name, added)
 
 
 Surveyed: TypeAlias = Mapping[str, Amounts]
@@ -230,10 +234,10 @@ class Survey:
         """Whether a problem was begun: the first call of any of about `rows` rows is stored."""
         if self._store is None:
             return False
-        found: list[Reply | None] = []
+        replies: list[Reply | None] = []
 
         async def first(call: Call) -> Reply:
-            found.append(self._recall(call))
+            replies.append(self._recall(call))
             raise InvalidRequest("one call of each cell is enough to know")
 
         step = max(len(self._sweep.rows) // rows, 1)
@@ -241,7 +245,7 @@ class Survey:
         for cell in probed.cells():
             if cell.side == 0:
                 await attempt(cell, first)
-            if any(found):
+            if any(replies):
                 return True
         return False
 
@@ -267,10 +271,12 @@ class Survey:
             prompt = self.habits.input(call)
             amounts.input += prompt
             if prefix := expected_prefix(call):
-                kept = prompt[1] * len(prefix) / sum(len(each.text) for each in call.messages)
+                prefix_tokens = (
+                    prompt[1] * len(prefix) / sum(len(message.text) for message in call.messages)
+                )
                 first = (call.model, call.tools, prefix) not in self._begun
-                amounts.cache_write += kept * first
-                amounts.cache_read += kept * (not first)
+                amounts.cache_write += prefix_tokens * first
+                amounts.cache_read += prefix_tokens * (not first)
                 self._begun.add((call.model, call.tools, prefix))
             amounts.output += self.habits.output(call, reply)
             amounts.most_output += call.max_tokens
@@ -290,21 +296,21 @@ class Survey:
 
         async def ask(call: Call) -> Reply:
             reply = structs.replace(self._answer(call), call=call.address)
-            known = call.address in answered or call.address in self._recalled
-            if call.model in batched and not known:
+            is_answered = call.address in answered or call.address in self._recalled
+            if call.model in batched and not is_answered:
                 pending.add(call.address)
                 raise Pending(call.address)
             return reply
 
-        left, waves = list(self._alone(problem).cells()), 0
+        waiting, waves = list(self._alone(problem).cells()), 0
         while True:
-            cells, left = left, []
+            cells, waiting = waiting, []
             for cell in cells:
                 try:
                     await attempt(cell, ask)
                 except Pending:
-                    left.append(cell)
-            if not left:
+                    waiting.append(cell)
+            if not waiting:
                 return waves
             answered |= pending
             waves += 1

@@ -99,8 +99,8 @@ class WorldTrial:
 
     def role(self, call: Call) -> str:
         """The purpose of a call; empty if unknown."""
-        known = self.recorded.get(call.address)
-        return known.role if known else ""
+        recorded_role = self.recorded.get(call.address)
+        return recorded_role.role if recorded_role else ""
 
     @property
     def calls(self) -> set[str]:
@@ -159,10 +159,10 @@ class Trial:
             waits = f"waits {PATIENCE:g} s, and for no call"
             raise Endless(line_in(self.code.path, exc.__cause__), waits) from None
         world.end = end if isinstance(end, Verdict) else world.end
-        for each in (note for note in notes if isinstance(note, Exchange)):
-            call, reply = each.call, each.reply
+        for exchange in (note for note in notes if isinstance(note, Exchange)):
+            call, reply = exchange.call, exchange.reply
             world.recorded[call.address] = RecordedCall(
-                call.address, call.model, *each.part, call.draw, reply.text, reply.outcome
+                call.address, call.model, *exchange.part, call.draw, reply.text, reply.outcome
             )
         return world
 
@@ -198,7 +198,7 @@ class Trial:
 
     def _found(self, check: str, message: str, line: int) -> None:
         line = line or self.code.line_of_end(*self.kind.methods)
-        if not any((each.line, each.check) == (line, check) for each in self.mistakes):
+        if not any((mistake.line, mistake.check) == (line, check) for mistake in self.mistakes):
             self.mistakes.add(Mistake(line, check, message))
 
     def _crashes(self, worlds: Sequence[WorldTrial], when: str) -> bool:
@@ -209,8 +209,8 @@ class Trial:
             if not isinstance(world.end, (Verdict, Unreadable, NotRun, EngineError))
         ]
         for bug in bugs:
-            said = f"{type(bug).__name__}: {bug}, {when}"
-            self._found("fails", said, line_in(self.code.path, bug))
+            text = f"{type(bug).__name__}: {bug}, {when}"
+            self._found("fails", text, line_in(self.code.path, bug))
         return bool(bugs)
 
     async def _composed(self, first: WorldTrial) -> None:
@@ -268,7 +268,7 @@ class Trial:
             {call.address for call, _, _ in world.answered if call.model != JUDGE}
             for world in worlds
         ]
-        if spoken[0] and all(each == spoken[0] for each in spoken):
+        if spoken[0] and all(speech == spoken[0] for speech in spoken):
             why = "it asks the same whichever answer it argues for: hand side and brief on"
             self._found("side", why, self.code.line_of_method("speak"))
 
@@ -279,8 +279,8 @@ class Trial:
         for number, world in enumerate(worlds):
             for call, _, line in world.answered:
                 todo = read_instructions(call.messages[-1].text)
-                asked = call.model == JUDGE and todo and not todo.side
-                if not asked and world.role(call) != "judge":
+                is_judge_call = call.model == JUDGE and todo and not todo.side
+                if not is_judge_call and world.role(call) != "judge":
                     continue
                 text = "\n".join(TURN.sub("", message.text) for message in call.messages)
                 if passage and passage in text and not world.cell.row.reads_passage:
@@ -384,8 +384,8 @@ def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
         if not mistakes or not isinstance(exc, UsageError):
             line = line_in(code.path, exc) or code.line
             ours = isinstance(exc, (EngineError, DatasetError))
-            said = str(exc) if ours else f"{type(exc).__name__}: {exc}"
-            mistakes.append(Mistake(line, "settings", said))
+            fault_text = str(exc) if ours else f"{type(exc).__name__}: {exc}"
+            mistakes.append(Mistake(line, "settings", fault_text))
         return Tried(subject, None, tuple(sorted(mistakes)))
     if file.problems != again.problems:
         why = "loaded twice, its problems differ: draw from the seed and the id, with randomness()"
@@ -402,33 +402,33 @@ def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
             mistakes.append(Mistake(line, "bounded", "it was here when it was interrupted"))
     mistakes += {*trial.mistakes, *dropped}
     # Functions that are not awaited, or cannot be called, fail for that reason alone.
-    known = any(each.check in ("awaited", "called") for each in mistakes)
-    causes = {each for each in mistakes if not (known and each.check == "fails")}
+    explained = any(mistake.check in ("awaited", "called") for mistake in mistakes)
+    causes = {mistake for mistake in mistakes if not (explained and mistake.check == "fails")}
     return Tried(subject, trial, tuple(sorted(causes)))
 
 
 @contextmanager
 def _never_awaited(path: str) -> Iterator[list[Mistake]]:
     """Calls in a file whose result is never awaited, by line."""
-    found: list[Mistake] = []
+    mistakes: list[Mistake] = []
     depth = sys.get_coroutine_origin_tracking_depth()
     sys.set_coroutine_origin_tracking_depth(16)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            yield found
+            yield mistakes
         finally:
             # A coroutine that is held by a cycle says so only once it is freed.
             gc.collect()
-            for each in warned:  # Grows: a coroutine that is let go lets go of others.
-                each.source = None
+            for warning in warned:  # Grows: a coroutine that is let go lets go of others.
+                warning.source = None
             sys.set_coroutine_origin_tracking_depth(depth)
-    for told in (str(each.message) for each in warned):
-        lines = [int(m["line"]) for m in CREATED.finditer(told) if m["file"] == path]
-        if lines and "was never awaited" in told:
-            what = told.split("'")[1]
-            why = f"{what} is never awaited: write await before it"
-            found.append(Mistake(lines[-1], "awaited", why))
+    for text in (str(warning.message) for warning in warned):
+        lines = [int(m["line"]) for m in CREATED.finditer(text) if m["file"] == path]
+        if lines and "was never awaited" in text:
+            function_name = text.split("'")[1]
+            why = f"{function_name} is never awaited: write await before it"
+            mistakes.append(Mistake(lines[-1], "awaited", why))
 
 
 PASSAGE = re.compile(r"(?<=<passage>\n)(.{60}).*?\n(?=</passage>)", re.DOTALL)
@@ -453,21 +453,21 @@ def command(
 
     Exit codes: 0 no problems found, 1 at least one.
     """
-    found = tried(subject, overrides)
-    fine, trial = not found.mistakes, found.trial
+    result = tried(subject, overrides)
+    fine, trial = not result.mistakes, result.trial
     prompts = asyncio.run(prompts_read(trial.sweep)) if trial is not None and fine else []
     if as_json:
-        show_json(_plain(subject, found, prompts))
+        show_json(_plain(subject, result, prompts))
     else:
-        _show(subject, found, prompts)
+        _show(subject, result, prompts)
     raise SystemExit(ExitCode.DONE if fine else ExitCode.FAILED)
 
 
 def _show(word: str, found: Tried, prompts: Sequence[Prompted]) -> None:
-    told = set[str]()
-    for each in prompts:
-        show(f"[{each.protocol} · {each.seat} · {each.model}]")
-        show("\n".join(f"{role}: {_brief(text, told)}" for role, text in each.messages) + "\n")
+    printed = set[str]()
+    for prompt in prompts:
+        show(f"[{prompt.protocol} · {prompt.seat} · {prompt.model}]")
+        show("\n".join(f"{role}: {_brief(text, printed)}" for role, text in prompt.messages) + "\n")
     trial = found.trial
     if trial is not None and trial.worlds:
         cell, console = trial.worlds[0].cell, PrintableConsole()
@@ -484,19 +484,21 @@ def _brief(text: str, told: set[str]) -> str:
     """A message with the first line of its passage, and of each part that an earlier seat read.
     told: the parts printed above; this message's parts are added."""
     parts = PASSAGE.sub(r"\1 …\n", text).split("\n\n")
-    shown = (f"{part.splitlines()[0]} … as above" if part in told else part for part in parts)
-    brief = "\n\n".join(shown).replace(" … as above\n\n", " … as above\n")
+    short_parts = (f"{part.splitlines()[0]} … as above" if part in told else part for part in parts)
+    brief = "\n\n".join(short_parts).replace(" … as above\n\n", " … as above\n")
     told.update(part for part in parts if "\n" in part)
     return brief
 
 
 def _sharing(trial: Trial) -> str:
-    each = [world.calls for world in trial.worlds]
-    together, shared = set().union(*each), set(each[0]).intersection(*each[1:])
-    counts = " + ".join(str(len(calls)) for calls in each)
+    calls_by_world = [world.calls for world in trial.worlds]
+    together, shared = (
+        set().union(*calls_by_world),
+        set(calls_by_world[0]).intersection(*calls_by_world[1:]),
+    )
+    counts = " + ".join(str(len(calls)) for calls in calls_by_world)
     return (
-        f"calls: {counts} in the worlds, {counted(len(together), 'different one')}; "
-        f"{len(shared)} in every world"
+        f"calls: {counts} per world, {len(together)} distinct, {len(shared)} shared by all worlds"
     )
 
 

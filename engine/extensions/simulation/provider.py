@@ -75,10 +75,10 @@ class SimProvider(SimulatedModels):
         resumed = bool(call.messages) and call.messages[-1].role == "tool"
         if not resumed and share(chance.refusal) < model.refusal:
             return _finish(call, address, REFUSAL, refused=True)
-        asked = SimulatedCall(call, model, chance, self._scene_of)
+        simulated = SimulatedCall(call, model, chance, self._scene_of)
         if call.tools and not resumed and share(chance.tool) < model.tool_use:
-            return _finish(call, address, "", wish=asked.wish())
-        text, tokens = asked.answer()
+            return _finish(call, address, "", wish=simulated.wish())
+        text, tokens = simulated.answer()
         return _finish(call, address, text, tokens)
 
     def _model(self, name: str) -> SimModel:
@@ -155,15 +155,15 @@ class Simulated(Simulation):
     def models(
         self, problems: Iterable[Problem], models: Mapping[str, SimulatedModel]
     ) -> SimProvider:
-        known = {name: model for name, model in models.items() if isinstance(model, SimModel)}
-        return SimProvider(GroundTruth(problems), known)
+        sim_models = {name: model for name, model in models.items() if isinstance(model, SimModel)}
+        return SimProvider(GroundTruth(problems), sim_models)
 
     def drawn(self, call: Call, salt: int) -> Reply | None:
         if not call.response_format:
             return None
         lot = chance_of(hashlib.sha256(f"{salt}{call.address}".encode()).hexdigest())
-        said = f"Said by lot {lot.pick}."
-        contents = Contents(said, share(lot.start), bool(lot.muddle & 1), lot.pick)
+        text = f"Said by lot {lot.pick}."
+        contents = Contents(text, share(lot.start), bool(lot.muddle & 1), lot.pick)
         return Reply(filled(call.response_format.schema, contents))
 
 

@@ -64,16 +64,19 @@ class GroundTruth:
         truths: dict[str, set[str]] = {}
         for of, values in self._values.get(text, ()):
             if bodies and all(body in values for body in bodies):
-                best = max((known for known in values if known in bodies), key=values.__getitem__)
+                best = max(
+                    (candidate for candidate in values if candidate in bodies),
+                    key=values.__getitem__,
+                )
                 truths.setdefault(of, set()).add(best)
-        found = truths[passage] if passage in truths else set[str]().union(*truths.values())
-        if len(found) == 1:
-            return bodies.index(found.pop())
+        matching = truths[passage] if passage in truths else set[str]().union(*truths.values())
+        if len(matching) == 1:
+            return bodies.index(matching.pop())
         if len(truths) > 1 and not passage:
             return None
-        if found:
+        if matching:
             raise InvalidRequest(
-                f"the simulated world has {len(found)} truths about the question {text[:80]!r} "
+                f"the simulated world has {len(matching)} truths about the question {text[:80]!r} "
                 "with the same passage and answers; say in its text what tells the problems apart"
             )
         raise InvalidRequest(
@@ -115,23 +118,25 @@ class ParsedQuestion:
         if self.truth is not None:
             nats[self.truth] = leaning
         for _, speech in read_turns(user):
-            if (stated := stated_strength(speech)) and stated[0] in self.places:
-                nats[self.places[stated[0]]] += stated[1]
-        return [nats_summed(each) for each in nats]
+            if (strength := stated_strength(speech)) and strength[0] in self.places:
+                nats[self.places[strength[0]]] += strength[1]
+        return [nats_summed(answer_nats) for answer_nats in nats]
 
     def argued_in(self, statement: str, user: str) -> int | None:
         """Place of the answer that a statement speaks for: the first that it names, as in `(A)`, or
         the first speaker's, as `Prover A`; None if neither names one."""
-        named = [each for each in _LABEL.findall(statement) if each in self.places]
-        if not named:
+        labels = [label for label in _LABEL.findall(statement) if label in self.places]
+        if not labels:
             speakers = [speaker.rpartition(" ")[2] for speaker, _ in read_turns(user)[:1]]
-            named = [each for each in speakers if each in self.places]
-        return self.places[named[0]] if named else None
+            labels = [label for label in speakers if label in self.places]
+        return self.places[labels[0]] if labels else None
 
     def argued(self, user: str) -> str:
         """Label of the answer that the last speech argues for; empty without one."""
-        stated = [stated_strength(speech) for _, speech in read_turns(user)[-1:]]
-        return next((each[0] for each in stated if each and each[0] in self.places), "")
+        strengths = [stated_strength(speech) for _, speech in read_turns(user)[-1:]]
+        return next(
+            (strength[0] for strength in strengths if strength and strength[0] in self.places), ""
+        )
 
     def expression(self, chance: Chance) -> str:
         """An arithmetic expression with two numbers of the question."""
@@ -140,8 +145,8 @@ class ParsedQuestion:
 
     @cached_property
     def _numbers(self) -> list[str]:
-        shown = [self.question, *(body for _, body in self._answers)]
-        return _NUMBER.findall(" ".join(shown)) or ["1"]
+        texts = [self.question, *(body for _, body in self._answers)]
+        return _NUMBER.findall(" ".join(texts)) or ["1"]
 
 
 _LABEL = re.compile(r"\(([^()]+)\)")
@@ -172,23 +177,23 @@ REASONS = (
 def probabilities(nats: Sequence[float]) -> list[float]:
     """Softmax: probabilities of answers, from the log odds of each up to a constant."""
     most = max(nats)
-    weights = [math.exp(each - most) for each in nats]
+    weights = [math.exp(value - most) for value in nats]
     total = sum(weights)
     return [weight / total for weight in weights]
 
 
 def percentages(labels: Sequence[str], nats: Sequence[float]) -> str:
     """One line per answer; the rounding error is below 1e-8 of a probability."""
-    stated = zip(labels, probabilities(nats), strict=True)
-    return "\n".join(f"{label}: {100 * p:.6f}%" for label, p in stated)
+    shares = zip(labels, probabilities(nats), strict=True)
+    return "\n".join(f"{label}: {100 * p:.6f}%" for label, p in shares)
 
 
 def drawn(nats: Sequence[float], chance: Chance) -> int:
     """Index of a random answer, drawn by the probabilities of the answers."""
-    left = share(chance.pick)
+    remaining = share(chance.pick)
     for place, p in enumerate(probabilities(nats)):
-        left -= p
-        if left < 0:
+        remaining -= p
+        if remaining < 0:
             return place
     return len(nats) - 1
 
@@ -210,18 +215,18 @@ def label_token(labels: tuple[str, ...], nats: Sequence[float], candidates: int)
     room, so that the labels keep their exact relative probabilities.
     """
     most = max(nats)
-    total = most + math.log(sum(math.exp(each - most) for each in nats))
+    total = most + math.log(sum(math.exp(value - most) for value in nats))
     variants = VARIANTS if candidates >= len(VARIANTS) * len(labels) else (("{label}", 1.0),)
     top = [
-        (form.format(label=label), math.log(CAPTURED * portion) + each - total)
-        for label, each in zip(labels, nats, strict=True)
+        (form.format(label=label), math.log(CAPTURED * portion) + value - total)
+        for label, value in zip(labels, nats, strict=True)
         for form, portion in variants
     ]
-    said = top[nats.index(most) * len(variants)]
+    chosen = top[nats.index(most) * len(variants)]
     stray = math.log((1 - CAPTURED) / len(NO_LABELS))
     top += [(text, stray) for text in NO_LABELS[: max(candidates - len(top), 0)]]
     top.sort(key=lambda candidate: -candidate[1])
-    return Token(*said, tuple(top[:candidates]))
+    return Token(*chosen, tuple(top[:candidates]))
 
 
 def stray_token(candidates: int) -> Token:
@@ -346,12 +351,12 @@ class SimulatedCall:
     def _contents(self) -> Contents:
         """Contents of any other form: the model's speech and, if the form is about an answer, the
         probability it gives that answer."""
-        said, chance = self._speech(), self._chance
+        spoken, chance = self._speech(), self._chance
         place = self._scene.places.get(self._todo.side)
         if place is None:
-            return Contents(said, pick=chance.pick)
+            return Contents(spoken, pick=chance.pick)
         belief = probabilities(self._about_answers())[place]
-        return Contents(said, belief, share(chance.start) < belief, chance.pick)
+        return Contents(spoken, belief, share(chance.start) < belief, chance.pick)
 
     def _belief(self) -> list[float]:
         """Log odds of the options. For a statement: the odds of the answer it argues for, and
@@ -362,7 +367,7 @@ class SimulatedCall:
         if place is None:
             return [0.0, 0.0]
         nats = self._about_answers()
-        others = [each for n, each in enumerate(nats) if n != place]
+        others = [value for n, value in enumerate(nats) if n != place]
         return [nats[place], max(others) + math.log(sum(math.exp(n - max(others)) for n in others))]
 
     def _about_answers(self) -> list[float]:

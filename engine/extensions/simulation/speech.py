@@ -33,16 +33,16 @@ class SideCase:
 
     def __init__(self, question: str, answer: tuple[str, str], rival: tuple[str, str]) -> None:
         """answer, rival: (label, text and work as shown)."""
-        asked = in_sentences(question)
-        self.label, shown = answer
+        question_sentences = in_sentences(question)
+        self.label, answer_text = answer
         self.rival, opposed = rival
-        text, steps = _text_and_steps(shown)
+        text, steps = _text_and_steps(answer_text)
         other, rival_steps = _text_and_steps(opposed)
 
         def filled(templates: Sequence[str]) -> Bank:
             sentences = (
                 template.format(
-                    question=asked[-1 - n % len(asked)],
+                    question=question_sentences[-1 - n % len(question_sentences)],
                     label=self.label,
                     text=text,
                     steps=excerpt("; ".join(steps), 200),
@@ -66,12 +66,14 @@ class SideCase:
 
         replies: whether it rebuts a speech for the rival. aside: an additional sentence.
         """
-        said = [OPENING.format(label=self.label, strength=strength, decimals=DECIMALS)]
+        sentences = [OPENING.format(label=self.label, strength=strength, decimals=DECIMALS)]
         if aside:
-            said.append(aside)
+            sentences.append(aside)
         if replies:
-            said.append(self._rebuttal[chance.start % len(self._rebuttal)][0])
-        return " ".join([*said, *prose(self._case, words - sum(map(length, said)), chance)])
+            sentences.append(self._rebuttal[chance.start % len(self._rebuttal)][0])
+        return " ".join(
+            [*sentences, *prose(self._case, words - sum(map(length, sentences)), chance)]
+        )
 
     def doubt(self, chance: Chance) -> str:
         """A question that a judge might ask about this answer."""
@@ -92,9 +94,11 @@ def prose(bank: Bank, words: int, chance: Chance) -> Iterator[str]:
 
 def neutral(question: str, task: str, words: int, chance: Chance) -> str:
     """A neutral reply to any question; at least one sentence."""
-    asked, named = in_sentences(question)[-1], excerpt(task or "something unmarked")
-    said = [template.format(question=asked, task=named) for template in SENTENCES["neutral"]]
-    bank = tuple((sentence, length(sentence)) for sentence in said)
+    last_sentence, task_text = in_sentences(question)[-1], excerpt(task or "something unmarked")
+    sentences = [
+        template.format(question=last_sentence, task=task_text) for template in SENTENCES["neutral"]
+    ]
+    bank = tuple((sentence, length(sentence)) for sentence in sentences)
     first, count = bank[0]
     return " ".join([first, *prose(bank, words - count, chance)])
 

@@ -52,15 +52,15 @@ def ask_beside(
     """
     ledger = Ledger()
     accounts = LedgerFile(folder, ledger.accounts)
-    asked = opened.sweep.roles if roles is None else tuple(roles)
+    asked_roles = opened.sweep.roles if roles is None else tuple(roles)
     caps = asks.price_list, asks.max_cost, asks.max_tokens
     accounting = replace(Accounting.capped(*caps, accounts.total()), ledger=ledger)
     models = Router(
-        *(opened.models, asked, accounting, opened.stop_token),
+        *(opened.models, asked_roles, accounting, opened.stop_token),
         quarantine=folder / QUARANTINE,
         answering=opened.answering,
     )
-    names = tuple(dict.fromkeys(model for model, _ in asked))
+    names = tuple(dict.fromkeys(model for model, _ in asked_roles))
     asking: CachedModels | None = None
 
     def standing() -> Snapshot:

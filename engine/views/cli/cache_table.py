@@ -20,17 +20,17 @@ SHORTEST = 8
 
 def list_text(listed: Sequence[StoreEntry], width: int | None) -> str:
     head = ("address", "stored", "outcome", "model", "reply")
-    taken = ADDRESS + 10 + 9 + max((len(each.model) for each in listed), default=0) + 14
-    room = max((width or 120) - taken, SHORTEST)
+    used_columns = ADDRESS + 10 + 9 + max((len(entry.model) for entry in listed), default=0) + 14
+    room = max((width or 120) - used_columns, SHORTEST)
     body = (
         (
-            each.address[:ADDRESS],
-            _when(each)[:10],
-            each.outcome,
-            each.model,
-            _clipped(" ".join(each.reply().text[:200].split()), room),
+            entry.address[:ADDRESS],
+            _when(entry)[:10],
+            entry.outcome,
+            entry.model,
+            _clipped(" ".join(entry.reply().text[:200].split()), room),
         )
-        for each in listed
+        for entry in listed
     )
     return as_text(Table("stored replies, the newest first", head, tuple(body), left=5, whole=5))
 
@@ -60,7 +60,7 @@ def entry_text(record: StoreEntry) -> str:
     lines = [f"{name:<{room}}  {one_line(value)}" for name, value in facts.items() if value]
     for title, text, tools in (*parts, ("reply", reply.text, reply.tool_calls)):
         lines += [f"── {title} ──", *([text] if text else [])]
-        lines += [f"{each.name}({each.arguments})" for each in tools]
+        lines += [f"{tool.name}({tool.arguments})" for tool in tools]
     return "\n".join([*lines, *_logprobs(reply)])
 
 
@@ -76,11 +76,11 @@ def _logprobs(reply: Reply) -> list[str]:
 
 def _settings(call: Call) -> dict[str, str]:
     """The settings that differ from their defaults, by name."""
-    plain, asked = Request(call.model, ()), replace(call.request, messages=())
+    plain, request = Request(call.model, ()), replace(call.request, messages=())
     changed = {
-        name: str(getattr(asked, name))
+        name: str(getattr(request, name))
         for name in Request.__struct_fields__
-        if getattr(asked, name) != getattr(plain, name)
+        if getattr(request, name) != getattr(plain, name)
     }
     return changed | ({"draw": str(call.draw)} if call.draw else {})
 

@@ -51,11 +51,11 @@ def run_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 def cells(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Problems of the run that the line names; and its cells, once a part of one is typed."""
-    named = ctx.params.get("run")
-    if not named:
+    word = ctx.params.get("run")
+    if not word:
         return []
     try:
-        return list(_within(folder_named(named), incomplete))
+        return list(_within(folder_named(word), incomplete))
     except (EngineError, OSError, ValueError, LookupError, TypeError):
         return []
 
@@ -67,6 +67,8 @@ def _within(run: Path, beginning: str) -> Iterator[CompletionItem]:
     for problem in reader.problems:
         if problem.id.startswith(beginning):
             yield CompletionItem(problem.id, help=" ".join(problem.question.text.split())[:60])
-    found = (each for each in reader.outcomes() if beginning and each.cell.startswith(beginning))
-    for record in islice(found, MAX_CELLS_OFFERED):
+    matches = (
+        outcome for outcome in reader.outcomes() if beginning and outcome.cell.startswith(beginning)
+    )
+    for record in islice(matches, MAX_CELLS_OFFERED):
         yield CompletionItem(record.cell, help=f"{record.protocol} · {record.problem}")

@@ -74,21 +74,27 @@ class DeclaredCommand(click.Command):
             raise
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        given = super().get_params(ctx)
-        rare = any(isinstance(each, DeclaredOption) and each.rare for each in given)
-        return [*given[:-1], HELP_ALL, given[-1]] if rare else given
+        parameters = super().get_params(ctx)
+        rare = any(
+            isinstance(parameter, DeclaredOption) and parameter.rare for parameter in parameters
+        )
+        return [*parameters[:-1], HELP_ALL, parameters[-1]] if rare else parameters
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         headings: dict[str, list[tuple[str, str]]] = {}
         params = self.get_params(ctx)
         long = HELP_ALL in params
-        for each in params:
-            if isinstance(each, click.Argument):
+        for parameter in params:
+            if isinstance(parameter, click.Argument):
                 continue
-            if isinstance(each, DeclaredOption) and each.rare and not ctx.meta.get(_HELP_ALL):
+            if (
+                isinstance(parameter, DeclaredOption)
+                and parameter.rare
+                and not ctx.meta.get(_HELP_ALL)
+            ):
                 continue
-            under = each.under if long and isinstance(each, DeclaredOption) else "Options"
-            if record := each.get_help_record(ctx):
+            under = parameter.under if long and isinstance(parameter, DeclaredOption) else "Options"
+            if record := parameter.get_help_record(ctx):
                 headings.setdefault(under, []).append(record)
         others = headings.pop("Options", [])
         for heading, records in (*headings.items(), ("Options", others)):
@@ -99,8 +105,8 @@ class DeclaredCommand(click.Command):
 _HELP_ALL = "--help-all"
 
 
-def _help_all(context: click.Context, _: click.Parameter, given: bool) -> None:
-    if given:
+def _help_all(context: click.Context, _: click.Parameter, is_set: bool) -> None:
+    if is_set:
         context.meta[_HELP_ALL] = True
         click.echo(context.get_help(), color=context.color)
         context.exit()
@@ -128,19 +134,23 @@ def with_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
     settings: dict[str, type[Any]] = {}
     every: list[Decorator] = []
     for parameter in inspect.signature(function).parameters.values():
-        name, hint, given = parameter.name, hints[parameter.name], parameter.default
-        if isinstance(given, Field):
-            every += _parameter(name, hint, given)
+        name, hint, default = parameter.name, hints[parameter.name], parameter.default
+        if isinstance(default, Field):
+            every += _parameter(name, hint, default)
         elif is_dataclass(hint) and isinstance(hint, type):
             settings[name], of_fields = hint, get_type_hints(hint)
-            for each in declared(hint):
-                every += _parameter(each.name, of_fields[each.name], each)
+            for declared_field in declared(hint):
+                every += _parameter(
+                    declared_field.name, of_fields[declared_field.name], declared_field
+                )
 
     @wraps(function)
-    def called(**given: Any) -> Any:
-        for name, of in settings.items():
-            given[name] = of(**{each.name: given.pop(each.name) for each in declared(of)})
-        return function(**given)
+    def called(**values: Any) -> Any:
+        for name, kind in settings.items():
+            values[name] = kind(
+                **{field_of.name: values.pop(field_of.name) for field_of in declared(kind)}
+            )
+        return function(**values)
 
     added: Callable[..., Any] = called
     for add in reversed(every):
@@ -150,13 +160,13 @@ def with_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def setting(settings: type[Any], name: str) -> Any:
     """The declaration of one setting, for a command that takes no others of them."""
-    (of,) = (each for each in declared(settings) if each.name == name)
-    return field(default=of.default, metadata=of.metadata)
+    (declared_field,) = (candidate for candidate in declared(settings) if candidate.name == name)
+    return field(default=declared_field.default, metadata=declared_field.metadata)
 
 
 def declared(settings: type[Any]) -> "list[Field[Any]]":
     """The fields that are options."""
-    return [each for each in fields(settings) if FLAG in each.metadata]
+    return [candidate for candidate in fields(settings) if FLAG in candidate.metadata]
 
 
 def flag_name(name: str, flag: Flag) -> str:
@@ -164,10 +174,10 @@ def flag_name(name: str, flag: Flag) -> str:
     return flag.name or f"--{name.replace('_', '-')}"
 
 
-def _parameter(name: str, hint: Any, of: "Field[Any]") -> Iterator[Decorator]:
-    flag: Flag = of.metadata[FLAG]
-    default = None if of.default is MISSING else of.default
-    kinds = [each for each in _kinds(hint) if each is not types.NoneType]
+def _parameter(name: str, hint: Any, declared_field: "Field[Any]") -> Iterator[Decorator]:
+    flag: Flag = declared_field.metadata[FLAG]
+    default = None if declared_field.default is MISSING else declared_field.default
+    kinds = [kind for kind in _kinds(hint) if kind is not types.NoneType]
     many = default == () or (flag.read is None and get_origin(kinds[0]) is tuple)
     how: dict[str, Any] = {"metavar": flag.metavar, "required": flag.required}
     if flag.complete:
@@ -190,14 +200,14 @@ def _parameter(name: str, hint: Any, of: "Field[Any]") -> Iterator[Decorator]:
         return
     if many:
         how["multiple"], default = True, ()
-    shown = default not in ("", ()) and default is not None
+    has_default = default not in ("", ()) and default is not None
     if not flag.required:
         how["default"] = default
     if flag.json:
         how["callback"] = lambda context, _, value: context.meta.get(_JSON, value)
     names = flag_name(name, flag).split()
     where: dict[str, Any] = {"cls": DeclaredOption, "under": flag.under, "rare": flag.rare}
-    yield click.option(*names, name, help=flag.help, show_default=shown, **where, **how)
+    yield click.option(*names, name, help=flag.help, show_default=has_default, **where, **how)
     if flag.json:
         yield click.option(
             _JSON,
@@ -218,8 +228,8 @@ def _offered(by: str, ctx: click.Context, param: click.Parameter, incomplete: st
 _JSON = "--json"
 
 
-def _json(context: click.Context, _: click.Parameter, given: bool) -> None:
-    if given:
+def _json(context: click.Context, _: click.Parameter, is_set: bool) -> None:
+    if is_set:
         context.meta[_JSON] = "json"
 
 
@@ -250,9 +260,9 @@ def _kinds(hint: Any) -> tuple[Any, ...]:
 
 
 def _reader(read: Callable[[Any], Any]) -> Callable[..., Any]:
-    def callback(ctx: click.Context, param: click.Parameter, given: Any) -> Any:
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         try:
-            return None if given is None else read(given)
+            return None if value is None else read(value)
         except ValueError as exc:
             raise click.BadParameter(str(exc)) from None
 
@@ -271,8 +281,8 @@ class OutputPath(click.Path):
             from ...run.folders import is_run
             from ...run.run_folder import OUTCOMES, OWN_FILES
 
-            its, names = path.resolve(), {*OWN_FILES, OUTCOMES}
-            if its.name in names and is_run(its.parent):
+            resolved, names = path.resolve(), {*OWN_FILES, OUTCOMES}
+            if resolved.name in names and is_run(resolved.parent):
                 self.fail(f"{path} is a file of a run: write elsewhere", param, ctx)
         return with_name(Path(os.fsdecode(super().convert(value, param, ctx))))
 

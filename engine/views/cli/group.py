@@ -41,12 +41,12 @@ here so that `--help` imports none of them."""
 
 def headings() -> dict[str, dict[str, str]]:
     """Summaries of all commands of the core and of extensions, by heading and name."""
-    found = {heading: dict(commands) for heading, commands in SECTIONS.items()}
+    commands_by_heading = {heading: dict(commands) for heading, commands in SECTIONS.items()}
     for groups in extensions().values():
         for name, point in groups.get(COMMANDS_GROUP, {}).items():
             if "under" in point:
-                found.setdefault(point["under"], {})[name] = point["does"]
-    return {heading: commands for heading, commands in found.items() if commands}
+                commands_by_heading.setdefault(point["under"], {})[name] = point["does"]
+    return {heading: commands for heading, commands in commands_by_heading.items() if commands}
 
 
 class NamedGroup(click.Group):
@@ -79,10 +79,10 @@ class NamedGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in self.modules:
             module = importlib.import_module(f".commands.{name}", __package__)
-            found: click.Command = module.command
-            return found
-        if name not in self.commands and (known := self._registered().get(name)):
-            return load_one(COMMANDS_GROUP, known, click.Command)
+            command: click.Command = module.command
+            return command
+        if name not in self.commands and (registered_name := self._registered().get(name)):
+            return load_one(COMMANDS_GROUP, registered_name, click.Command)
         return super().get_command(ctx, name)
 
     def _registered(self) -> dict[str, str]:
@@ -107,7 +107,11 @@ class NamedGroup(click.Group):
         with formatter.section("Commands"):
             every = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
             formatter.write_dl(
-                [(name, each.get_short_help_str(limit=400)) for name, each in every if each]
+                [
+                    (name, command.get_short_help_str(limit=400))
+                    for name, command in every
+                    if command
+                ]
             )
 
 

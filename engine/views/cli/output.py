@@ -56,8 +56,8 @@ def say(text: str) -> None:
         return
     # Not click's echo: it finds the stream beneath, and would write across a live line.
     # A line end within a name begins no line of ours.
-    told = printable(text).replace("\n", "\n  ")
-    print(f"· {told}" if text else "", file=sys.stderr, flush=True)
+    printed = printable(text).replace("\n", "\n  ")
+    print(f"· {printed}" if text else "", file=sys.stderr, flush=True)
 
 
 def complain(text: str) -> None:

@@ -76,7 +76,7 @@ class Presentation:
 def run_in_terminal(
     loaded: LoadedSweep,
     settings: RunSettings,
-    shown: Presentation,
+    presentation: Presentation,
     observers: Callable[[Run], Sequence[Observer]] = lambda run: (),
 ) -> int:
     """Run what is missing of a sweep, and print the report if it is complete.
@@ -87,14 +87,14 @@ def run_in_terminal(
     with Run.open(loaded, settings) as run:
         execution = Execution(run)
         try:
-            return _execute(execution, shown, observers)
+            return _execute(execution, presentation, observers)
         except MemoryError:
-            return _stopped(OutOfMemory(), execution, shown)
+            return _stopped(OutOfMemory(), execution, presentation)
 
 
 def _execute(
     execution: Execution,
-    shown: Presentation,
+    presentation: Presentation,
     observers: Callable[[Run], Sequence[Observer]],
 ) -> int:
     run = execution.run
@@ -120,9 +120,13 @@ def _execute(
         partial(execution.execute, ProgressDisplay(), *others),
         run.loaded.stop_token,
         execution.snapshot,
-        grace=shown.grace,
+        grace=presentation.grace,
     )
-    return _stopped(halt, execution, shown) if halt is not None else _finished(run, shown, ran)
+    return (
+        _stopped(halt, execution, presentation)
+        if halt is not None
+        else _finished(run, presentation, ran)
+    )
 
 
 def under_signals(
@@ -212,7 +216,7 @@ def _leave(terminals: Iterable[int]) -> None:
         os.close(nowhere)
 
 
-def _stopped(halt: Halt, execution: Execution, shown: Presentation) -> int:
+def _stopped(halt: Halt, execution: Execution, presentation: Presentation) -> int:
     from .faults import halt_code
 
     run = execution.run
@@ -220,22 +224,22 @@ def _stopped(halt: Halt, execution: Execution, shown: Presentation) -> int:
     if run.folder.refused:
         say(f"{halt}")
         say("nothing was sent, and no run folder is left")
-        say(f"{when}: {_again(halt, shown.again)}")
+        say(f"{when}: {_again(halt, presentation.again)}")
         return halt_code(halt)
-    done = f"{run.folder.finished:,} of {len(run.loaded.sweep):,} cells done"
+    progress = f"{run.folder.finished:,} of {len(run.loaded.sweep):,} cells done"
     unsaved = ""
     if halt.unsaved:
         unsaved = f"{halt.unsaved:,} paid replies could not be saved and will be asked for again"
     if isinstance(halt, Interrupted):
-        say(f"{unsaved or 'all completed cells are saved'}. {done}.")
+        say(f"{unsaved or 'all completed cells are saved'}. {progress}.")
     else:
-        say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, {unsaved or '0 lost'}.")
+        say(f"{str(halt).rstrip('.')}. Nothing more is sent. {progress}, {unsaved or '0 lost'}.")
     if execution.pending and not isinstance(halt, Later):
         say(f"in flight at the vendors, and left there: {execution.pending}")
     _why_failed(run)
     _caveats(origins(run.loaded.sweep, run.folder.path))
     say(f"run folder  {run.folder.path}")
-    say(f"{when}: {_again(halt, shown.again)}")
+    say(f"{when}: {_again(halt, presentation.again)}")
     return halt_code(halt)
 
 
@@ -249,9 +253,9 @@ def _again(halt: Halt, typed: str) -> str:
     return re.sub(rf"{enough[1]}[ =]\S+", f"{enough[1]} {enough[2]}", typed)
 
 
-def _caveats(come: Iterable[str]) -> None:
+def _caveats(lines: Iterable[str]) -> None:
     """Facts behind the numbers that the sweep file does not state."""
-    for line in come:
+    for line in lines:
         say(f"replies     {line}")
 
 
@@ -265,14 +269,14 @@ WHEN: Mapping[type[Halt], str] = {
 """By why a run stopped, when it goes on; else at once."""
 
 
-def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
+def _finished(run: Run, presentation: Presentation, ran: bool) -> ExitCode:
     """Save and print the report. ran: whether anything was run now, so that the saved reports are
     out of date."""
     sweep, folder = run.loaded.sweep, run.folder
-    name, stamp = f"report {folder.path.resolve()}", _report_stamp(run, shown)
+    name, stamp = f"report {folder.path.resolve()}", _report_stamp(run, presentation)
     text = None if ran else derived(name, stamp)
     if text is None:
-        text = _scored(folder.path, shown, save=ran).encode()
+        text = _scored(folder.path, presentation, save=ran).encode()
         keep_derived(name, stamp, text)
     show(text.decode())
     say("")
@@ -287,7 +291,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     _caveats(origins(sweep, folder.path))
     first = sweep.problems[0].id
     say(f"transcript  {shlex.join(['oversight', 'show', str(folder.path), first])}")
-    say(f"rerun       {shown.again}   (cached)")
+    say(f"rerun       {presentation.again}   (cached)")
     _why_failed(run)
     again = 0
     if folder.failed:
@@ -295,25 +299,29 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
 
         again = passing(run.folder.outcomes())
     if again:
-        retrying = shown.again if run.settings.retry_failed else f"{shown.again} --retry-failed"
+        retrying = (
+            presentation.again
+            if run.settings.retry_failed
+            else f"{presentation.again} --retry-failed"
+        )
         say(f"retry       {retrying}   ({counted(again, 'cell')} whose fault may have passed)")
     return ExitCode.FAILED if folder.failed else ExitCode.DONE
 
 
-def _scored(folder: Path, shown: Presentation, save: bool) -> str:
+def _scored(folder: Path, presentation: Presentation, save: bool) -> str:
     """Score a run and return its report. save: also into the run folder, in every format."""
     # The first request must not wait for these imports, which bring numpy.
     from ...analysis.reports.report import report, save_report
     from ...analysis.rows import read_rows
 
     with RunReader(folder) as reader:
-        results = read_rows(reader).results(shown.score)
+        results = read_rows(reader).results(presentation.score)
     if save:
         save_report(results, folder)
-    return report(results, shown.format, width())
+    return report(results, presentation.format, width())
 
 
-def _report_stamp(run: Run, shown: Presentation) -> str:
+def _report_stamp(run: Run, presentation: Presentation) -> str:
     """Return a stamp of everything that decides the printed report: files, code and options."""
     engine, folder = Path(__file__).parents[2], run.folder.path
     rooms = (engine, engine.parent / "protocols", engine.parent / "cache")
@@ -326,21 +334,28 @@ def _report_stamp(run: Run, shown: Presentation) -> str:
     ]
     # An open run has a lock, and an open database an index.
     stable = (file for file in files if not file.name.endswith(("-shm", LOCK_FILE)))
-    options = (shown.format, shown.score, width(), sys.version, version("numpy"), version("scipy"))
+    options = (
+        presentation.format,
+        presentation.score,
+        width(),
+        sys.version,
+        version("numpy"),
+        version("scipy"),
+    )
     return stamp_of(stable, *options)
 
 
 def _replies(run: Run) -> str:
     """Where the paid replies are. A run that was already complete asked nothing of the store that
     it was given, so they may be in another one."""
-    given, known = shown_name(store_name(run.settings.store)), run.folder.manifest.store
+    current, recorded = shown_name(store_name(run.settings.store)), run.folder.manifest.store
     try:
-        run.folder.check_store(run.store.__len__, given, run.store.id)
+        run.folder.check_store(run.store.__len__, current, run.store.id)
     except RunFolderError:
-        if known not in ("", given):
-            return f"{known}   (keep them; they are not in {given})"
-        return f"{given}   (it lost this run's replies)"
-    return f"{given}   (keep them)"
+        if recorded not in ("", current):
+            return f"{recorded}   (keep them; they are not in {current})"
+        return f"{current}   (it lost this run's replies)"
+    return f"{current}   (keep them)"
 
 
 def _why_failed(run: Run) -> None:

@@ -74,7 +74,7 @@ class Selection:
 
     def __contains__(self, record: StoreEntry) -> bool:
         return (
-            (not self.models or any(fnmatchcase(record.model, each) for each in self.models))
+            (not self.models or any(fnmatchcase(record.model, pattern) for pattern in self.models))
             and (not self.outcomes or record.outcome in self.outcomes)
             and (self.before is None or record.stored_at < self.before)
         )
@@ -124,8 +124,8 @@ def show_(
         record = _entry(replies, address)
     if as_json:
         call = record.call()
-        told = msgspec.to_builtins(call.request) | {"draw": call.draw}
-        show_json(_line(record) | {"call": told, "reply": msgspec.to_builtins(record.reply())})
+        document = msgspec.to_builtins(call.request) | {"draw": call.draw}
+        show_json(_line(record) | {"call": document, "reply": msgspec.to_builtins(record.reply())})
     else:
         from ..cache_table import entry_text
 
@@ -167,8 +167,8 @@ def verify(
         ]
     if as_json:
         listed = [{"key": damage.key, "reason": damage.reason} for damage in damaged]
-        told = {"store": place, "sound": sound, "damaged": listed, "faults": faults}
-        show_json(told | {"mixed": mixed})
+        document = {"store": place, "sound": sound, "damaged": listed, "faults": faults}
+        show_json(document | {"mixed": mixed})
     else:
         for damage in damaged:
             show_line(f"{damage.key}  {damage.reason}")
@@ -208,8 +208,8 @@ def prune(
         raise click.UsageError("choose replies with --model, --outcome, --older-than or --damaged")
     with _reading(store) as (place, replies):
         if damaged:
-            found = read_entries(replies.items())
-            keys = [key for key, record in found if isinstance(record, DamagedEntry)]
+            candidates = read_entries(replies.items())
+            keys = [key for key, record in candidates if isinstance(record, DamagedEntry)]
         else:
             keys = [record.key for record in _selected(replies, selection)]
         total = len(replies)
@@ -271,7 +271,7 @@ def import_(source: Path = argument(exists=True), store: str | None = STORE) -> 
     is malformed is read as far as it can be. The replies are marked as imported, and runs that are
     answered by them say so. Exit code 1 if anything had to be left out.
     """
-    _tell(_merged(source, named := store_name(store), foreign=True), named)
+    _tell(_merged(source, name := store_name(store), foreign=True), name)
 
 
 def _recover(path: Path) -> None:
@@ -342,15 +342,15 @@ def _end_with(damaged: Sequence[DamagedEntry]) -> None:
 @contextmanager
 def _reading(store: str | None) -> Iterator[tuple[str, Reader]]:
     """The name of the store, and its reader: an empty one if nothing is stored yet."""
-    named = store_name(store)
-    if Path(named).is_file() or (Path(named) / STORE_FILE).exists():
-        replies: Reader = open_for_reading(named)
+    store_place = store_name(store)
+    if Path(store_place).is_file() or (Path(store_place) / STORE_FILE).exists():
+        replies: Reader = open_for_reading(store_place)
     else:
-        require_rescued(Path(named))
+        require_rescued(Path(store_place))
         replies = MemoryStore()
-        say(f"{named} holds no replies yet; a first run records some: oversight demo")
+        say(f"{store_place} holds no replies yet; a first run records some: oversight demo")
     with closing(replies):
-        yield named, replies
+        yield store_place, replies
 
 
 def _reachable(replies: Reader) -> Iterator[tuple[str, bytes | DamagedEntry]]:
@@ -393,19 +393,19 @@ def _entry(store: Reader, address: str) -> StoreEntry:
 
     Two endpoints that answered one call share its address; the key tells them apart.
     """
-    found = list(islice(store.keys(address), MAX_MATCHES + 1))
-    if not found:
+    matches = list(islice(store.keys(address), MAX_MATCHES + 1))
+    if not matches:
         raise click.UsageError(
             f"no stored reply has an address that starts with {address!r}; "
             "list the replies: oversight cache list"
         )
-    if len(found) == 1:
-        value = store.get(found[0])
+    if len(matches) == 1:
+        value = store.get(matches[0])
         assert value is not None, "nobody else removes what was just listed"
-        return read_entry(found[0], value)
+        return read_entry(matches[0], value)
     lines = [
         f"  {key}  {entry.model if isinstance(entry, StoreEntry) else entry.reason}"
         for key, entry in read_entries(islice(store.items(address), MAX_MATCHES))
     ]
-    more = "\n  …" if len(found) > MAX_MATCHES else ""
+    more = "\n  …" if len(matches) > MAX_MATCHES else ""
     raise click.UsageError(f"{address!r} may mean:\n" + "\n".join(lines) + more)

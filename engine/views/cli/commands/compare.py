@@ -46,7 +46,7 @@ def command(
     Exit codes: 0 compared, 2 a flag or a run is wrong.
     """
     if is_table(Path(one)) or is_scores(Path(one), dict(how.columns)):
-        files = [Path(each) for each in (one, other) if each]
+        files = [Path(word) for word in (one, other) if word]
         tables = comparison_finding(compare_tables(files, how, score), short=not every)
         show(tables.text(format, width()))
         return

@@ -41,14 +41,14 @@ def tables(
     replies and no requests. Parquet needs the extra `frames`.
     """
     read = RunReader(run)
-    known = (load_prices(prices) if prices else listed()).named(read.sweep.meanings)
+    price_list = (load_prices(prices) if prices else listed()).named(read.sweep.meanings)
     folder = output or run / "frames"
     folder.mkdir(parents=True, exist_ok=True)
     source = FrameSource(
-        read, known, not no_replies, partial(recorded, run, store) if requests else None, score
+        read, price_list, not no_replies, partial(recorded, run, store) if requests else None, score
     )
     lines = write_frames(source, folder, format)
-    told = ", ".join(f"{count:,} {name}" for name, count in lines.items())
-    say(f"{told} in {folder}, as {format}")
+    counts = ", ".join(f"{count:,} {name}" for name, count in lines.items())
+    say(f"{counts} in {folder}, as {format}")
     if not (no_replies or requests):
         say("the column of requests is empty: --requests fills it from the store")

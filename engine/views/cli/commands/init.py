@@ -95,14 +95,14 @@ def _text(example: str | None) -> str:
     if not examples.is_dir():
         # In a working tree they are next to the package.
         examples = package.joinpath("..", "examples")
-    there = {
+    known_files = {
         file.name.removesuffix(".yaml"): file
         for file in examples.iterdir()
         if file.name.endswith(".yaml")
     }
-    if example not in there:
-        raise UsageError(f"--example: {unknown('example', example, sorted(there))}")
-    return there[example].read_text(encoding="utf-8")
+    if example not in known_files:
+        raise UsageError(f"--example: {unknown('example', example, sorted(known_files))}")
+    return known_files[example].read_text(encoding="utf-8")
 
 
 def _data(name: str) -> str:

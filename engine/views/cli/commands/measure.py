@@ -24,8 +24,8 @@ class Analyses(NamedGroup):
         return [*super().list_commands(ctx), *(name for name in names() if name not in TOP)]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        own = name in super().list_commands(ctx)
-        return super().get_command(ctx, name) if own else _command(name)
+        is_listed = name in super().list_commands(ctx)
+        return super().get_command(ctx, name) if is_listed else _command(name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -54,15 +54,15 @@ def _command(name: str) -> click.Command:
         table = Path(named) if elsewhere else None
         run = None if table else read_rows(run_named(named))
         try:
-            found = settings.of_table(table, score) if table else settings.sourced(run, score)
-            shown = found.text(format, width())
+            finding = settings.of_table(table, score) if table else settings.sourced(run, score)
+            text = finding.text(format, width())
         except EngineError:
             raise
         except Exception as fault:
             if ":" in name:
                 raise UsageError(_raised(kind, fault)) from fault
             raise
-        show(shown)
+        show(text)
 
     command.__annotations__["settings"] = kind
     command.__doc__ = kind.__doc__
@@ -72,7 +72,7 @@ def _command(name: str) -> click.Command:
 def _raised(kind: type, fault: Exception) -> str:
     """The error of a user's analysis, with its line."""
     place = inspect.getfile(kind)
-    frames = [each for each in extract_tb(fault.__traceback__) if each.filename == place]
+    frames = [frame for frame in extract_tb(fault.__traceback__) if frame.filename == place]
     at = f"{place}:{frames[-1].lineno}" if frames else place
     return f"{at}: {kind.__name__}: {type(fault).__name__}: {fault}"
 

@@ -23,7 +23,7 @@ KINDS = (
 @as_command
 def command(
     *,
-    named: tuple[str, ...] = argument("RUN [RUN2]", required=True, complete=run_names),
+    words: tuple[str, ...] = argument("RUN [RUN2]", required=True, complete=run_names),
     kind: str = flag(
         "Kind of figure; docs/pages.md describes each.",
         default="asd",
@@ -61,20 +61,20 @@ def command(
     from ....analysis.pictures.kinds import data_of, pictured
     from ....run.reader import RunReader, origins
 
-    if len(named) != (2 if kind == "compare" else 1):
+    if len(words) != (2 if kind == "compare" else 1):
         raise UsageError(f"--kind {kind} takes {'two runs' if kind == 'compare' else 'one run'}")
-    runs = [RunReader(run_named(word), store) for word in named]
+    runs = [RunReader(run_named(word), store) for word in words]
     try:
         picture = pictured(runs[0], kind, score, runs[1] if runs[1:] else None, parts, by, interval)
         text = caption_of(runs[0], picture)
-        come = dict.fromkeys(
+        sources = dict.fromkeys(
             line for run in runs for line in origins(run.sweep, run.folder, addresses=False)
         )
     finally:
         for run in runs:
             run.__exit__()
     if data is not None:
-        numbers = data_of(picture, tuple(come))
+        numbers = data_of(picture, tuple(sources))
         if str(data) == "-":
             show(numbers)
         else:
@@ -85,7 +85,7 @@ def command(
     from ....analysis.pictures.painting import draw, save
 
     to = output or Path(f"{runs[0].name}-{kind}.pdf")
-    about = "; ".join([runs[0].manifest.identity[:12], *come])
+    about = "; ".join([runs[0].manifest.identity[:12], *sources])
     save(draw(picture, style, text if caption else ""), to, about, style)
     _write(to.with_suffix(".txt"), text)
     show(str(to))

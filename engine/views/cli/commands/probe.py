@@ -73,7 +73,7 @@ def _asked(
     folder.mkdir(exist_ok=True)
     with locked(folder):
         file = Probes(run)
-        known = len(file.known)
+        earlier = len(file.known)
 
         async def work(ask: Ask, added: Addition | None) -> None:
             lanes = opened.file.top.max_cells or MIN_CELLS
@@ -82,6 +82,6 @@ def _asked(
             )
 
         halt, paid = ask_beside(opened, folder, replies, work, asks)
-    new = counted(len(file.known) - known, "new belief")
-    done = f"{new}, {len(file.known):,} in {run}"
-    return say_ended(halt, done, paid, f"oversight view {run}")
+    new = counted(len(file.known) - earlier, "new belief")
+    summary = f"{new}, {len(file.known):,} in {run}"
+    return say_ended(halt, summary, paid, f"oversight view {run}")

@@ -27,7 +27,7 @@ from ..output import say, show, width
 
 @as_command
 def command(
-    named: str = argument("RUN"),
+    run_word: str = argument("RUN"),
     overrides: tuple[str, ...] = SET,
     sweep: Path | None = OWN_SWEEP,
     store: str | None = RECORDED_STORE,
@@ -47,15 +47,21 @@ def command(
     never recorded ends the replay with exit code 5, naming the cell, the nearest recorded call and
     the difference. If --set makes it another sweep, nothing is compared. Writes nothing.
     """
-    run = run_named(named, overrides)
-    own = sweep or (Path(named) if Path(named).is_file() and run != Path(named).parent else None)
-    opened = open_run(run, overrides, passages, own)
-    before = open_run(run, (), passages, own) if overrides else opened
+    run = run_named(run_word, overrides)
+    own_sweep = sweep or (
+        Path(run_word) if Path(run_word).is_file() and run != Path(run_word).parent else None
+    )
+    opened = open_run(run, overrides, passages, own_sweep)
+    before = open_run(run, (), passages, own_sweep) if overrides else opened
     changed = opened.sweep.identity != before.sweep.identity
     reader = RunReader(run)
-    known = {} if changed else {each.place: each for each in reader.recorded_outcomes()}
-    replayed = [each for each in known.values() if not each.from_replies]
-    lost = {each.place for each in replayed}
+    earlier = (
+        {}
+        if changed
+        else {cell_outcome.place: cell_outcome for cell_outcome in reader.recorded_outcomes()}
+    )
+    replayed = [cell_outcome for cell_outcome in earlier.values() if not cell_outcome.from_replies]
+    lost = {cell_outcome.place for cell_outcome in replayed}
     different: list[tuple[Cell, str]] = []
     under_way: list[Cell] = []
     failed: dict[int, Cell] = {}
@@ -64,7 +70,7 @@ def command(
         for cell in opened.sweep.cells():
             if cell.place in lost:
                 failed[cell.place] = cell
-            elif changed or cell.place in known:
+            elif changed or cell.place in earlier:
                 under_way[:] = [cell]
                 yield cell
 
@@ -73,9 +79,9 @@ def command(
 
     def keep(cell: Cell, ended: NotedOutcome) -> None:
         replayed.append(record := outcome_of(cell, ended.outcome))
-        if not known:
+        if not earlier:
             return
-        changes = known[cell.place] != record and difference(known[cell.place], record)
+        changes = earlier[cell.place] != record and difference(earlier[cell.place], record)
         if not changes:
             (then,) = reader.tables.cells([cell.place])
             changes = difference_of_cells(then, capture.cell(cell, *ended))
@@ -92,19 +98,19 @@ def command(
             different += [(failed[cell.place], changes) for cell, changes in audited]
         except ReplayMiss:
             # One cell runs after the other.
-            if known and under_way:
+            if earlier and under_way:
                 say(f"first difference: {_shown(under_way[0])}")
                 _tell_code(run, opened.sweep, under_way[0])
             raise
-    come = origins(opened.sweep, run)
+    sources = origins(opened.sweep, run)
     sides = {} if changed else reader.sides
     marked = (with_sides(record, sides) for record in replayed)
-    results = collect(opened.sweep, marked, score=score, origins=come)
+    results = collect(opened.sweep, marked, score=score, origins=sources)
     show(report(results, format, width()))
-    if known:
-        asked = len(replayed) - len(lost)
+    if earlier:
+        repeated = len(replayed) - len(lost)
         unequal = {cell.place for cell, _ in different} - lost
-        say(f"{asked - len(unequal):,} of {asked:,} outcomes are equal to the byte")
+        say(f"{repeated - len(unequal):,} of {repeated:,} outcomes are equal to the byte")
         if lost:
             say(f"{len(lost):,} failed at their provider: no reply to replay")
         say("nothing was sent")

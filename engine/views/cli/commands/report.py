@@ -45,12 +45,12 @@ def command(
         return
     if how != Report(how.interval, by=(), columns=()):
         raise click.UsageError("several runs take --score, --interval and --format alone")
-    apart = len({each.name for each in runs}) == len(runs)
+    apart = len({opened.name for opened in runs}) == len(runs)
     readable = []
-    for each in runs:
+    for opened in runs:
         try:
-            results = read_rows(RunReader(each)).results(score, interval=how.interval)
-            readable.append((each.name if apart else str(each), results))
+            results = read_rows(RunReader(opened)).results(score, interval=how.interval)
+            readable.append((opened.name if apart else str(opened), results))
         except UNREADABLE as fault:
             say(str(fault))
     if not readable:

@@ -71,5 +71,5 @@ def command(
         say(f"{sweep} belongs to a run: replies that your store lacks are paid for again")
         say(f"to export them where they are stored: oversight cache export {sweep.parent}")
         say("to add them to your store: oversight cache import FILE")
-    shown = Presentation(typed(), format, settings.score, settings.grace)
-    raise SystemExit(run_in_terminal(loaded, options, shown))
+    presentation = Presentation(typed(), format, settings.score, settings.grace)
+    raise SystemExit(run_in_terminal(loaded, options, presentation))

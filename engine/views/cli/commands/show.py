@@ -76,11 +76,11 @@ def command(
         return
     console = PrintableConsole()
     console.print(side_by_side(row, about, worlds, score, console.width))
-    if others := [read.sweep.rows[each.row] for each in places if each is not place]:
+    if others := [read.sweep.rows[twin.row] for twin in places if twin is not place]:
         names = dict.fromkeys(other.shown for other in others)
         fit = "fits" if len(others) == 1 else "fit"
-        shown = f"{', '.join(list(names)[:8])}{', …' * (len(names) > 8)}"
-        say(f"{counted(len(others), 'more row')} {fit}: {shown}")
+        known_names = f"{', '.join(list(names)[:8])}{', …' * (len(names) > 8)}"
+        say(f"{counted(len(others), 'more row')} {fit}: {known_names}")
         say("choose with parts of their names: --protocol, --agent, --judge")
 
 
@@ -117,14 +117,14 @@ def _search(
             show_line(head)
             before = head
         show_line(f"  {_where(hit)}: {hit.snippet}")
-    told = f", the first {len(hits)} shown; for more: --limit" * (count > len(hits))
-    say(f"{counted(count, 'hit')}{told}")
+    ending = f", the first {len(hits)} shown; for more: --limit" * (count > len(hits))
+    say(f"{counted(count, 'hit')}{ending}")
     if hits:
         say(f"to read one: oversight show {read.folder} {hits[0].cell}")
 
 
 def _where(hit: FoundHit) -> str:
-    who = f"{hit.speaker}, turn {hit.turn + 1}" if hit.turn is not None else "judge"
-    kept = ", in private" * (hit.source == "reasoning")
+    speaker = f"{hit.speaker}, turn {hit.turn + 1}" if hit.turn is not None else "judge"
+    privacy = ", in private" * (hit.source == "reasoning")
     shared = f" (and {counted(hit.cells - 1, 'more cell')})" if hit.cells > 1 else ""
-    return f"{hit.problem}, world {hit.world}, {who}{kept}{shared}"
+    return f"{hit.problem}, world {hit.world}, {speaker}{privacy}{shared}"

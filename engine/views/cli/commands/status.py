@@ -22,7 +22,7 @@ from ..output import asked, say, show, show_json, show_line, width
 
 @as_command
 def command(
-    named: str | None = argument("[RUN|FOLDER]"),
+    word: str | None = argument("[RUN|FOLDER]"),
     as_json: bool = JSON,
 ) -> None:
     """Print the progress of RUN and the process that is running it; without RUN, list all runs.
@@ -31,11 +31,11 @@ def command(
     running or stopped; the command that started it resumes it. Exit code 1 if one of them cannot be
     read.
     """
-    place = RUNS if named is None else Path(named)
+    place = RUNS if word is None else Path(word)
     if place == RUNS or (place.is_dir() and not is_run(place)):
         _list(place, as_json)
     else:
-        _status(run_named(str(named)), as_json)
+        _status(run_named(str(word)), as_json)
 
 
 def _list(place: Path, as_json: bool) -> None:
@@ -89,7 +89,7 @@ def _status(run: Path, as_json: bool) -> None:
         "SIMULATED models" * standing.simulated,
         *mixed_lines(run),
         f"{asked(paid)}, {dollars(paid.dollars)}{unconfirmed}" if paid.sent else "",
-        *(f"{model}: {each.latency}" for model, each in ledger.items() if each.latency.replies),
+        *(f"{model}: {usage.latency}" for model, usage in ledger.items() if usage.latency.replies),
         f"in flight at the vendors: {summary['pending_batches']}"
         if summary["pending_batches"]
         else "",

@@ -39,7 +39,7 @@ class SiteSettings:
 @as_command
 def command(
     *,
-    named: str | None = argument("[RUN|FOLDER]"),
+    word: str | None = argument("[RUN|FOLDER]"),
     port: int = port(PORT),
     host: str = HOST,
     store: str | None = RECORDED_STORE,
@@ -60,7 +60,7 @@ def command(
     output and your problems: check them before sharing.
     """
     if to is not None:
-        _write_site(run_named(named or ""), to, store, settings)
+        _write_site(run_named(word or ""), to, store, settings)
         return
     if settings != SiteSettings():
         raise UsageError(
@@ -69,7 +69,7 @@ def command(
     from ...pages.guard import is_loopback
     from ...pages.server import PageServer
 
-    place = _place(named)
+    place = _place(word)
     token = "" if is_loopback(host) else secrets.token_urlsafe(24)
     server = PageServer(place, store, host=host, token=token)
     path = f"run/{place.resolve().name}" if is_run(place) else ""
@@ -94,13 +94,13 @@ def command(
     asyncio.run(serve())
 
 
-def _place(named: str | None) -> Path:
-    if named is None:
+def _place(word: str | None) -> Path:
+    if word is None:
         return RUNS
-    path = Path(named)
+    path = Path(word)
     if path.is_dir() and not is_run(path) and (any(run_folders(path)) or path == RUNS):
         return path
-    return run_named(named)
+    return run_named(word)
 
 
 def _write_site(run: Path, to: Path, store: str | None, settings: SiteSettings) -> None:
@@ -108,9 +108,9 @@ def _write_site(run: Path, to: Path, store: str | None, settings: SiteSettings) 
     from ....run.reader import RunReader
     from ...pages.site import write_bundle
 
-    def told(done: int, all: int) -> None:
-        if done % SAID_EVERY == 0:
-            say(f"{done:,} of {all:,} transcripts")
+    def told(written: int, all: int) -> None:
+        if written % SAID_EVERY == 0:
+            say(f"{written:,} of {all:,} transcripts")
 
     with RunReader(run, store) as opened:
         most = None if settings.all_transcripts else settings.transcripts
