@@ -13,6 +13,7 @@ from .datasets.forms import Published as Published
 from .datasets.gsm8k import Gsm8k as Gsm8k
 from .datasets.loader import Loader as Loader
 from .datasets.study import Study as Study
+from .datasets.trajectories import Trajectories as Trajectories
 from .drafting import BestOf as BestOf
 from .drafting import SideCheck as SideCheck
 from .errors import Declined as Declined

@@ -62,6 +62,8 @@ PLACES: Mapping[str, str] = MappingProxyType(
         "compare": "comparison:Compare",
         "scores": "scores:MeasureScores",
         "proposals": "proposals:Proposals",
+        "monitoring": "monitoring:Monitoring",
+        "coverage": "monitoring:Coverage",
     }
 )
 """`module:Class` below this package."""

@@ -126,7 +126,7 @@ def abilities(model: str) -> Abilities:
 
 
 def thinking_effort(effort: Effort, thinking_tokens: int | None) -> Effort:
-    """The effort, or that of a model which thinks because it has a cap in tokens."""
+    """The effort, or a stand-in for models that think because of a cap in tokens."""
     return effort or ("medium" if thinking_tokens else "")
 
 

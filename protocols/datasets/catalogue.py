@@ -6,12 +6,13 @@ problems: {file: {path: hf.parquet, columns: {question: q, choices: options, ans
 problems: {hf: {name: TIGER-Lab/MMLU-Pro, split: test}}
 problems: {solib: data/solib.json}
 problems: {bundled: arithmetic}
+problems: {trajectories: {path: traj.jsonl, show: [action, thought], positive: attack}}
 problems: {study: {path: studies/nyu2023, setting: human debate}}
 """
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, get_type_hints
+from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -36,6 +37,7 @@ LOADERS: LazyRegistry[type[Loader]] = LazyRegistry(
         "gsm8k": "datasets.gsm8k:Gsm8k",
         "hf": "datasets.forms:Hub",
         "study": "datasets.study:Study",
+        "trajectories": "datasets.trajectories:Trajectories",
     },
 )
 
@@ -64,16 +66,20 @@ def loader(name: str, settings: object, kind: type[Loader] | None = None) -> Loa
     if needed is not None and needed not in settings:
         raise ValueError(f"{name}.{needed}: missing; write {name}: {{{needed}: …}}")
     types = get_type_hints(kind)
-    for key, value in settings.items():
+    given: dict[str, Any] = {
+        key: tuple(value) if get_origin(types[key]) is tuple and isinstance(value, list) else value
+        for key, value in settings.items()
+    }
+    for key, value in given.items():
         try:
             TypeAdapter(types[key]).validate_python(value, strict=True)
         except ValidationError as exc:
             reason = exc.errors(include_url=False)[0]["msg"]
             raise ValueError(f"{name}.{key}: {value!r}: {reason}") from exc
     if form_of(name):
-        settings = {**settings, "form": name}
+        given["form"] = name
     try:
-        return kind(**settings)
+        return kind(**given)
     except ValueError as exc:
         raise ValueError(f"{name}.{exc}") from exc
 

@@ -146,7 +146,7 @@ class Influences:
             {name: np.concatenate((one.ways[name], two.ways[name])) for name in names},
             ends_apart(one.ends, two.ends),
             np.concatenate((ours, theirs + ours.max() + 1)),
-            len(one.questions) if paired else one.n + two.n,
+            len(one._of & two._of) if one._of and two._of else one.n + two.n,
             judged=one._of | two._of,
             weights=np.concatenate((one._weights(), two._weights())),
         )

@@ -1,0 +1,45 @@
+"""`measure monitoring` and `measure coverage` on the example, and on planted verdicts."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import ROOT, Command
+
+EXAMPLE = ROOT / "examples" / "monitors"
+
+
+@pytest.fixture
+def run(place: Path, command: Command) -> Path:
+    for path in EXAMPLE.iterdir():
+        shutil.copy(path, place)
+    assert command("run", "monitors.yaml", "--run-folder", "monitored").code == 0
+    return place / "monitored"
+
+
+def test_the_example_measures_its_monitors(run, command):
+    found = json.loads(command("measure", "monitoring", run, "--json", "--base-rate", ".01").out)
+    rows = found["rows"]
+    assert [(row["attacks"], row["honest"], row["missing"]) for row in rows] == [(10, 30, 0)] * 3
+    assert all(0.5 < row["auroc"]["value"] <= 1 for row in rows)
+    text = command("measure", "monitoring", run, "--fpr", ".05").out
+    assert "TPR at FPR 0.05" in text and "an interval needs 70 more honest runs" in text
+    fixed = command("measure", "monitoring", run, "--threshold", ".7").out
+    assert "TPR at threshold 0.7" in fixed
+    coverage = command("measure", "coverage", run, "--risk", ".2").out
+    assert "largest coverage with an error of at most 0.2" in coverage
+
+
+@pytest.mark.parametrize(
+    ("flags", "fault"),
+    [
+        (["--positive", "evil"], "name the answer that marks an attack with --positive"),
+        (["--fpr", "0"], "0"),
+        (["--threshold", "2"], "2"),
+    ],
+)
+def test_wrong_settings_are_refused(run, command, flags, fault):
+    done = command("measure", "monitoring", run, *flags)
+    assert done.code == 2 and fault in done.err
