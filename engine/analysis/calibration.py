@@ -1,4 +1,4 @@
-"""The verdicts of each row beside what they should be: calibration, and world against world."""
+"""Calibration of verdicts, and verdicts of one world against another."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -114,7 +114,7 @@ class Worlds(Analysis):
             both: Floats = np.stack((truth, lie))
             higher = (np.sign(truth - lie) + 1) / 2
             codes = np.unique(run.table.cells.cluster[first], return_inverse=True)[1]
-            # What is so by definition is no estimate.
+            # Values fixed by definition have no sampling error.
             ends = None if run.sweep.rows[n].is_a(OPEN_TRUST) else SHARE
             figures = means(np.vstack((both, higher)), codes, [ends] * 3, interval=how)
             lines.append(WorldsLine(run.names[n], len(at), *figures))

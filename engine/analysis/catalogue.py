@@ -29,7 +29,7 @@ class Analysis(ABC):
     title: ClassVar[str] = ""
     """Of its page; "" for none."""
     lead: ClassVar[str] = ""
-    """What the page shows, in a sentence or two."""
+    """Content of the page, in a sentence or two."""
 
     @abstractmethod
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
@@ -69,7 +69,7 @@ PLACES: Mapping[str, str] = MappingProxyType(
 """`module:Class` below this package."""
 
 TOP = ("report", "compare", "power")
-"""Those with a command of their own; that of power is `plan`."""
+"""Analyses with a dedicated command; for power it is `plan`."""
 
 
 def names() -> tuple[str, ...]:
@@ -79,7 +79,7 @@ def names() -> tuple[str, ...]:
 
 def analysis(name: str) -> type[Analysis]:
     """The analysis of this name, or of a file or module, `my_file.py:MyAnalysis`, whose code runs.
-    UsageError if there is none."""
+    UsageError for an unknown one."""
     if name in PLACES:
         module, _, called = PLACES[name].partition(":")
         found = getattr(importlib.import_module(f".{module}", __package__), called)

@@ -191,7 +191,7 @@ def compare_rows(
 
     A contrast is the first row minus the second; with two runs, the first run minus the second.
     Within one run: the named contrasts, all pairs, or all rows against a baseline; by default all
-    rows against the naive judge, or all pairs if there is none. Some rows against the naive judge
+    rows against the naive judge, or all pairs without one. Some rows against the naive judge
     are tested with all of them, so that a row has one verdict everywhere. Of two runs, A of a
     contrast `A - B` is a row of the first and B one of the second. how.ways: `problem`, the groups
     of problems or, without any, the problems, or `question`, the problems.

@@ -1,4 +1,4 @@
-"""What two rows say of each other beside their difference: flips of the judge, bounds, ranks,
+"""Statistics of two rows other than their difference: flips of the judge, bounds, ranks,
 outliers, and how two runs are not the same instrument."""
 
 from collections.abc import Iterator, Mapping, Sequence

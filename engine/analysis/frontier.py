@@ -1,6 +1,6 @@
-"""The frontier of what rows cost against what they are worth.
+"""The Pareto frontier of rows: cost against ASD or lift.
 
-Calls of a run and the rows that use each; what each row costs, with all calls that it makes.
+Calls of a run and the rows that use each; the cost of a row counts all calls that it makes.
 
 A call that several rows make is paid once: the run costs less than its rows by themselves.
 """
@@ -169,7 +169,7 @@ def _problems(run: RunRows, row: int, among: Collection[str] | None) -> int:
 
 
 def spent(calls: Iterable[PaidCall], prices: PriceList) -> Spent:
-    """What these calls took, each once."""
+    """Usage of these calls, each counted once."""
     count = read = wrote = cached = judged = 0
     dollars: float | None = 0.0
     for call in calls:
@@ -243,8 +243,8 @@ def frontier_points(
     decide: Callable[[list[tuple[str, str]]], tuple[Contrast, ...]],
     of: Mapping[str, str],
 ) -> tuple[FrontierPoint, ...]:
-    """Points by rising cost. decide: contrasts of pairs of names. of: judges by name; what another
-    judge makes of a row says nothing of it, so each has a frontier of its own."""
+    """Points by rising cost. decide: contrasts of pairs of names. of: judges by name; rows of
+    different judges do not compare, so each judge has a separate frontier."""
     on = dict[str, bool]()
     for judge in dict.fromkeys(of[name] for name in worth):
         its = [name for name in worth if of[name] == judge]
@@ -291,7 +291,7 @@ def frontier_chart(title: str, x: str, y: str, points: Sequence[FrontierPoint]) 
     for judge, end in named.items():
         line = tuple(point(p.name, p.cost, p.worth.value) for p in hulls[judge])
         series.append(Series(f"frontier{end}", line, joined=True))
-    costly = all(each.cost > 0 for each in points)  # A logarithm has no place for what is free.
+    costly = all(each.cost > 0 for each in points)  # A logarithmic axis cannot show a cost of 0.
     return Chart(title, x, y, tuple(series), zero=True, log_x=costly)
 
 

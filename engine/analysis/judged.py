@@ -47,7 +47,7 @@ def asds(every: Judgements, score: str, ways: Sequence[str]) -> dict[str, Influe
 
 def table_spread(file: Path, words: tuple[str, str], score: str) -> tuple[Spread, int, float]:
     """Spread of the difference per question between two settings of a table, its questions, and
-    how many of them there are for each cluster of the kind that has the fewest.
+    their number per cluster of the kind with the fewest clusters.
 
     Questions of one text, and judgements of one judge, depend on each other as far as they do in
     the table: the design effect is the variance by all kinds of clusters over that by questions.
@@ -122,7 +122,7 @@ class _Rated(NamedTuple):
 
 def ways_of(every: Judgements, ways: Sequence[str] = ()) -> tuple[str, ...]:
     """The kinds of clusters that are random: by default the problem and, where any line names a
-    judge, the judge. UsageError for a kind that there is not, or that a line lacks."""
+    judge, the judge. UsageError for an unknown kind, or one that a line lacks."""
     ways = tuple(ways) or ("problem", *["judge"] * ("judge" in every.codes))
     if wrong := [way for way in ways if way not in WAYS]:
         raise UsageError(f"--cluster: {unknown('dimension', wrong[0], WAYS)}")
@@ -138,7 +138,7 @@ def ways_of(every: Judgements, ways: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def by_setting(every: Judgements, key: str = "setting") -> Mapping[str, Judgements]:
-    """The lines by one of their keys, and by file where there are several; "" for all if no line
+    """The lines by one of their keys, and by file if several are given; "" for all if no line
     has it."""
     if key not in TOLD_APART:
         raise UsageError(f"--by: {unknown('key', key, TOLD_APART)}")

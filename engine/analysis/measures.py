@@ -105,7 +105,7 @@ def _first_label(run: RunRows, row: int, score: str) -> Apart | None:
         return None
     width = RANGES[score][1] - RANGES[score][0]
     pairs_of = np.unique(index.cluster[whole], return_inverse=True)[1]
-    # What is so by definition is no estimate, of which unseen errors could be asked.
+    # Values fixed by definition have no sampling error.
     certain = run.sweep.rows[row].is_a(OPEN_TRUST)
     return apart(rewards[whole], rewards[whole + 1], pairs_of, None if certain else (-width, width))
 

@@ -71,7 +71,7 @@ class RunRows:
     def results(
         self, score: str, betas: tuple[float, ...] = BETAS, interval: Interval | None = None
     ) -> Results:
-        """What the report says of all rows, with the sweep's kind of interval unless another is
+        """The report's results of all rows, with the sweep's kind of interval unless another is
         asked for. It takes much longer than `asd`."""
         interval = interval or self.sweep.interval
         if (score, betas, interval) not in self._results:
@@ -120,8 +120,8 @@ class RunRows:
 
 
 def read_rows(run: RunReader | Path) -> RunRows:
-    """A run as it stands, which outcomes that complete later leave as it is. Who asks of one reader
-    again reads the new lines alone. RunFolderError if it is not a run folder."""
+    """A run as it stands, which outcomes that complete later leave as it is. Another call
+    with one reader reads only the new lines. RunFolderError if it is not a run folder."""
     return (RunReader(run) if isinstance(run, Path) else run).kept(OutcomesRead).rows()
 
 
@@ -174,7 +174,7 @@ def row_names(rows: Sequence[GridRow]) -> tuple[str, ...]:
 
 
 def rows_meant(word: str, rows: Sequence[GridRow], names: Sequence[str]) -> list[int]:
-    """Rows that match a word: the row of that name, else those of that protocol with its settings,
+    """Rows that match a word: the row of that name, else rows of that protocol with its settings,
     else of that protocol, else those whose names contain all of its parts.
 
     Case and underscores make no difference. UsageError, listing the names, if none matches.

@@ -44,7 +44,7 @@ class PrintableConsole(Console):
         self.push_render_hook(_Inert())
 
     def render_str(self, text: str, **options: Any) -> Text:
-        # Before rich drops some of them: what a model said is shown whole.
+        # Before rich drops some of them: a model's text is shown whole.
         return super().render_str(printable(text), **options)
 
 
@@ -126,7 +126,7 @@ def _unhurried(terminal: TextIO) -> Iterator[TextIO]:
 
 
 class TerminalWriter(io.BufferedIOBase):
-    """Writes to a terminal from a thread of its own.
+    """Writes to a terminal from a separate thread.
 
     A terminal that was stopped (Ctrl-S), or that nobody reads, blocks its writer: an event loop
     that wrote to it directly would send no calls either.
@@ -143,7 +143,7 @@ class TerminalWriter(io.BufferedIOBase):
 
     @property
     def behind(self) -> bool:
-        """Whether the terminal has yet to take some of what was written."""
+        """Whether the terminal has yet to take some bytes."""
         return self._pieces.unfinished_tasks > 0
 
     def writable(self) -> bool:
@@ -159,7 +159,7 @@ class TerminalWriter(io.BufferedIOBase):
         return len(written)
 
     def end(self, seconds: float) -> None:
-        """End the thread; wait at most so many seconds for the terminal to take the rest."""
+        """End the thread; wait at most `seconds` for the terminal to take the rest."""
         self._pieces.put(b"")
         with self._pieces.all_tasks_done:
             self._pieces.all_tasks_done.wait_for(lambda: not self.behind, seconds)

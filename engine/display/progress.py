@@ -42,7 +42,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_as_json() -> None:
-    """Write all lines on stderr as JSON from now on, those of the standard library's log too."""
+    """Write all lines on stderr as JSON from now on, including the standard library's log."""
     os.environ[LOG] = "json"
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
@@ -63,7 +63,7 @@ class Snapshot:
 
     total: int
     finished: int
-    """Cells with an outcome, those of earlier sessions included."""
+    """Cells with an outcome, including earlier sessions."""
     failed: int
     calls: int = 0
     """Calls asked for in this session."""
@@ -137,7 +137,7 @@ class _Clock:
         return asyncio.get_running_loop().time() - self.start
 
     def left(self, now: Snapshot) -> float | None:
-        """Seconds left, or None before there is a rate to estimate them from."""
+        """Seconds left, or None before a rate is known."""
         at = self.elapsed
         self._marks = [mark for mark in self._marks if at - mark[0] <= RATE_OVER]
         self._marks.append((at, now.finished))

@@ -45,7 +45,7 @@ class Table:
     """Number of columns, from the left, that hold words; the others hold numbers, aligned right."""
     notes: tuple[str, ...] = ()
     alike: tuple[str, ...] = ()
-    """What holds for every line, such as `agent sim/strong`."""
+    """Facts that hold for every line, such as `agent sim/strong`."""
     whole: int = 0
     """Number of columns, from the left, whose words are never wrapped."""
     heads: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Table:
     """Maximum widths of the columns of words in a terminal; () for no limit."""
 
     def __post_init__(self) -> None:
-        # What stands in a cell may be a name that a stranger gave: one line, whatever it says.
+        # A field may be a name that a stranger gave: it becomes one line, whatever it says.
         for name, inert in (
             ("title", one_line(self.title)),
             ("head", tuple(map(one_line, self.head))),
@@ -228,7 +228,7 @@ def _bare(table: Table) -> Table:
 
 
 def _without_what_is_alike(table: Table, first: int) -> Table:
-    """Without those of its first columns that have one value."""
+    """Without the first columns that have one value."""
     alike, kept = [], []
     for n, (head, *cells) in enumerate(zip(table.head, *table.body, strict=True)):
         if 0 < n < first and len(set(cells)) == 1:
@@ -266,7 +266,7 @@ def markdown_text(text: str) -> str:
 
 
 def as_latex(table: Table) -> str:
-    """A table of an article; what all lines share stands in its caption."""
+    """A table of an article; facts that hold for all lines stand in its caption."""
     table = _without_what_is_alike(table, table.left) if len(table.body) > 1 else table
     columns = "l" * table.left + "r" * (len(table.head) - table.left)
     said = (table.title, *table.alike, *table.notes)

@@ -16,14 +16,14 @@ CONTROL = re.compile(
 def printable(text: str) -> str:
     """`text` with every control character as `\\u001b`: in JSON, too, that is the same text.
 
-    Controls are those of terminals (C0 and C1, but tab and line feed), those that change the
+    Controls are terminal codes (C0 and C1, but tab and line feed), marks that change the
     direction of writing, other ends of lines, and halves of characters.
     """
     return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str, most: int = 400) -> str:
-    """`text` as one line of at most so many characters: no name can forge a line beside its own."""
+    """`text` as one line of at most `most` characters, so that a name cannot forge another line."""
     line = printable(text).replace("\n", "\\u000a")
     kept = most - len(" … 1,000,000,000 more characters")
     return line if len(line) <= most else f"{line[:kept]} … {len(line) - kept:,} more characters"
@@ -35,7 +35,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def signed(value: float | None, digits: int = 2) -> str:
-    """`+0.40`, `-0.38`, `–` for None; what rounds to nothing has no sign."""
+    """`+0.40`, `-0.38`, `–` for None; a value that rounds to 0 has no sign."""
     if value is None:
         return "–"
     text = f"{value:+.{digits}f}"
@@ -43,9 +43,9 @@ def signed(value: float | None, digits: int = 2) -> str:
 
 
 def short(amount: float) -> str:
-    """An amount in three digits, so that those of a column compare: `950`, `2.80k`, `12.3k`."""
+    """An amount in three digits, so that a column compares: `950`, `2.80k`, `12.3k`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        # Of 999,600 three digits are those of a million.
+        # 999,600 rounds to a million.
         if amount >= 0.9995 * size:
             digits = 2 - (amount >= 9.995 * size) - (amount >= 99.95 * size)
             return f"{amount / size:.{max(digits, 0)}f}{unit}"

@@ -77,9 +77,9 @@ class LimitStatistics:
     still: float = 0.0
     """Seconds since the last answer; infinite before the first."""
     oldest: float = 0.0
-    """Seconds for which the oldest request in flight has been open; 0 if there is none."""
+    """Seconds for which the oldest request in flight has been open; 0 without any."""
     fault: str = ""
-    """What went wrong last, if nothing was answered since."""
+    """The last fault, if nothing was answered since."""
     words: str = ""
     """The server's own words for it, with their status; empty if it gave none."""
     probes_every: float = 0.0

@@ -265,7 +265,7 @@ def test_the_overview_has_naive_judges_beside_the_rows_and_the_worst_of_those_th
     rows = read_rows(opened).results("brier").rows
     naive = {its.row.judge: its.asd.value for its in rows if its.row.naive and its.asd}
     groups = {line.cells[0].text: line.members for line in told["rows"].lines}
-    drawn = [line.baseline for line in groups["debate simultaneous 1 round"]]
+    drawn = [line.baseline for line in groups["debate"]]
     assert drawn == pytest.approx([naive[its.row.judge] for its in rows if its.row.naive])
     argued = [n for n, its in enumerate(rows) if not its.row.naive]
     lowest = read_rows(opened).asd_by_problem("brier")[:, argued].mean(axis=1).min()

@@ -52,7 +52,7 @@ def test_a_report_shows_its_overview_in_a_frame_without_the_notebooks_origin(
     report: Report,
 ) -> None:
     page = inner(report._repr_html_())
-    assert "debate simultaneous 2 rounds" in page
+    assert "debate: simultaneous, 2 rounds" in page
     assert "allow-same-origin" not in report._repr_html_()
     assert not re.findall(r'<a [^>]*href="(?!#)', page)
 

@@ -1,1 +1,1 @@
-"""What an analysis found, as plain values with their columns and charts."""
+"""Results of an analysis, as plain values with their columns and charts."""

@@ -1,4 +1,4 @@
-"""What is drawn beside the table of a finding: points with their intervals, and lines."""
+"""Charts of a finding: points with their intervals, and lines."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Series:
     points: tuple[Point, ...]
     joined: bool = False
     note: str = ""
-    """What the legend says beside the name."""
+    """Text of the legend after the name."""
     fit: tuple[float, float] | None = None
     """(slope, intercept) of the line through the points."""
 
@@ -68,7 +68,7 @@ class Chart:
 
     @property
     def split(self) -> bool:
-        """Whether a painter gives each protocol axes of its own."""
+        """Whether each protocol is drawn in separate axes."""
         crowded = self.square or all(each.joined for each in self.series)
         return crowded and len(self.series) > MAX_TOGETHER
 

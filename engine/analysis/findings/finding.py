@@ -1,4 +1,4 @@
-"""What an analysis found: parts of named lines, whose columns are declared once.
+"""Results of an analysis: parts of named lines, whose columns are declared once.
 
 Text, Markdown, LaTeX, CSV, JSON, notebooks and pages follow from the columns. An estimate has one
 shape everywhere: `+0.69 [0.54, 0.78]` for people, and {value, low, high, error, method, n,
@@ -49,7 +49,7 @@ class Column:
     parts: tuple[str, ...] = ()
     """Keys of a value that is a mapping, so that CSV has them even if no line has a value."""
     words: bool = False
-    """Whether cells are words, aligned left; columns of words come before those of numbers."""
+    """Whether cells are words, aligned left; columns of words come before columns of numbers."""
 
 
 def column(
@@ -121,7 +121,7 @@ def _get(of: str) -> Callable[[Any], Any]:
 
 
 def estimated(estimate: Estimate | None, digits: int = 3, *, sign: bool = True) -> str:
-    """`+0.69 [0.54, 0.78]`; bare without an interval, as an identity is; – where there is none."""
+    """`+0.69 [0.54, 0.78]`; bare without an interval, as for an identity; – for None."""
     if estimate is None:
         return "–"
     value = signed(estimate.value, digits) if sign else f"{estimate.value:z.{digits}f}"
@@ -153,8 +153,8 @@ def _between(numbers: Iterable[str]) -> str:
 
 
 def brackets(estimates: Iterable[Estimate | None]) -> str:
-    """What they are: `95% CI (CR3 t; 2 of 5 conservative: only 4 of 50 problems differ) over
-    problems`; and why some have none."""
+    """The kind of intervals, such as `95% CI (CR3 t; 2 of 5 conservative: only 4 of 50 problems
+    differ) over problems`; and why some have none."""
     every = [each for each in estimates if each]
     there = [each for each in every if each.interval]
     how = next((each.method for each in there if each.method), "")
@@ -175,7 +175,7 @@ def shared(estimate: Estimate | None) -> str:
 
 
 def span(interval: Ends | None, digits: int = 3) -> str:
-    """`[-0.120, 0.045]`; – where there is none."""
+    """`[-0.120, 0.045]`; – for None."""
     return NONE if interval is None else f"[{interval[0]:z.{digits}f}, {interval[1]:z.{digits}f}]"
 
 
@@ -236,13 +236,13 @@ class Part:
     chart: "Chart | None" = None
     """The lines as a chart, for pages and pictures."""
     alike: Sequence[str] = ()
-    """What holds for every line, for people: `agent sim/strong`."""
+    """Facts that hold for every line, for people: `agent sim/strong`."""
     brief: "Part | None" = None
     """The part that replaces it in text, where that is shorter."""
     layout: "Callable[[int | None], Table] | None" = None
     """Its table in text, by the width of the terminal, where columns depend on it."""
     latex: "Callable[[Part, Sequence[str]], str] | None" = None
-    """The whole finding in LaTeX, with its lead, where that is no plain table."""
+    """The whole finding in LaTeX, with its lead, if that differs from a plain table."""
     other_figures: bool = False
     """Whether it has figures of rows that were not measured, such as their bounds."""
 
@@ -307,8 +307,8 @@ class Part:
         return replace(self, lines=(*(line for _, line in there), *without))
 
     def chosen(self, names: Sequence[str]) -> "Part":
-        """Its columns of words for people, then those of these names in JSON; `jse` is all of them
-        under this key. ValueError for a name that no column has."""
+        """Its columns of words for people, then the columns of these names in JSON; `jse` is all
+        columns under this key. ValueError for a name that no column has."""
         heads = [each for each in self.columns if each.words]
         found = [
             # Those for programs alone are shown as well.
@@ -341,7 +341,7 @@ class Finding:
 
     parts: tuple[Part, ...]
     about: Mapping[str, Any] = field(default_factory=dict)
-    """Facts for programs beside the lines."""
+    """Further facts for programs."""
     lead: tuple[str, ...] = ()
     """Lines above the tables."""
     advice: tuple[str, ...] = ()
@@ -424,7 +424,7 @@ def _filled(value: Any, parts: tuple[str, ...]) -> Any:
 
 
 def _flat(lines: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested mappings as one, with dotted names; "" where there is no value."""
+    """Nested mappings as one, with dotted names; "" for a missing value."""
     cells: dict[str, Any] = {}
     for name, value in lines.items():
         if isinstance(value, Mapping):

@@ -1,1 +1,1 @@
-"""What came of it: results, tables, transcripts, and verdicts from elsewhere."""
+"""Reports: results, tables, transcripts, and verdicts from other sources."""

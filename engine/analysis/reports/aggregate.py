@@ -22,7 +22,7 @@ from ..scoring.judgements import Judgements
 from .health import JUDGE, HealthCheck, called
 
 DOUBTS = ("refused", "empty", "conceded", "off_side", "candid", "unclear_side")
-"""What puts a verdict in doubt, by the names under which it is counted."""
+"""Counts that flag a verdict."""
 
 SPOKEN_DOUBTS = ("refused", "conceded", "off_side", "candid")
 """The marks of worlds in which a speaker did not do what it was told."""
@@ -31,15 +31,15 @@ MARKS = (*SPOKEN_DOUBTS, "unclear_side", "forged", "malformed", "truncated")
 """Counts that speak against a cell, as outcomes name them; the gravest first."""
 
 OPEN_TRUST, PUBLISHED = "OpenTrust", "PublishedJudge"
-"""Class of protocols that ask no judge, whose worlds end as they do by definition; and of judges
-who are those of an experiment."""
+"""Class of protocols that ask no judge, whose worlds end in a fixed way; and of the judges of a
+published experiment."""
 
 GUESS = 0.5
 """Captured mass of a judgement by logprobs below which it is close to a guess."""
 
 
 class OutcomeTable:
-    """The verdicts of a run in one array, with what was counted and what failed, row by row.
+    """The verdicts of a run in one array, with counts and failures, row by row.
 
     A million cells are not a million objects.
     """
@@ -172,8 +172,7 @@ class OutcomeTable:
         )
 
     def _clusters(self, row: int) -> dict[str, tuple[str, ...]]:
-        """What each problem stands for a draw of: its group and, of published verdicts, those who
-        judged it."""
+        """Clusters of each problem: its group and, of published verdicts, its judges."""
         its, problems = self.sweep.rows[row], self.sweep.problems
         found = {"problem": self.cells.clusters}
         if PUBLISHED in its.judge_lineage:
@@ -318,7 +317,7 @@ class CellIndex:
         self.truth: Flags = self.best[self.problem, self.side]
         """Whether each cell argues for a best answer."""
         self.clusters = tuple(cluster(problem.id, problem.group) for problem in problems)
-        """What each problem is drawn with: its group, or itself."""
+        """Cluster of each problem: its group, or itself."""
         self.cluster = codes_of(self.clusters)[self.problem]
 
     def places(self, row: int) -> Places:
@@ -329,16 +328,16 @@ class CellIndex:
 
     @property
     def worlds(self) -> tuple[Places, Flags]:
-        """The cells of each draw of a problem, draws × the most answers that a problem has; and
-        which of them there are."""
+        """The cells of each draw of a problem, draws × the most answers of a problem; and whether
+        each exists."""
         first = np.flatnonzero(self.side == 0)
         there = np.arange(self.answers.max()) < self.answers[self.problem[first]][:, None]
         return np.where(there, first[:, None] + np.arange(there.shape[1]), first[:, None]), there
 
 
 MeasureKind: TypeAlias = Literal["choice", "measures", "counts", "captured"]
-"""The answer that an open protocol's agent chose, by its place; what the protocol measured; what
-was counted in the transcript; the least mass that the answer labels had with a logprob judge."""
+"""The answer that an open protocol's agent chose, by its index; measures of the protocol; counts
+in the transcript; the least mass that the answer labels had with a logprob judge."""
 
 DEFAULTS: Mapping[MeasureKind, float] = {
     "choice": np.nan,
@@ -357,7 +356,7 @@ UNKNOWN_ANSWER = -1
 
 @dataclass(frozen=True, slots=True)
 class ByWorld:
-    """A mean over problems, by what the agent argues for. None where there is no such cell."""
+    """A mean over problems, by the answer that the agent argues for. None without such cells."""
 
     kind: MeasureKind
     name: str
@@ -377,7 +376,7 @@ class SecondaryMeasures:
         self._sweep = sweep
         self._columns: list[dict[tuple[MeasureKind, str], Floats]] = [{} for _ in sweep.rows]
         self._shares = [{("captured", "captured")} for _ in sweep.rows]
-        """What lies between 0 and 1, measures that are true or false among it."""
+        """Measures between 0 and 1, including those that are true or false."""
         self.cells = cells
 
     def add(self, record: OutcomeRecord, row: int, problem: int) -> None:
@@ -449,7 +448,7 @@ class SecondaryMeasures:
     def sample(
         self, values: Floats, cells: Flags, ends: tuple[float, float] | None = None
     ) -> Influences | None:
-        """The mean of each problem over those of its cells; None if there is no cell."""
+        """Mean over the problem's chosen cells, problem by problem; None without any."""
         of = self.cells.problem[cells]
         counts = np.bincount(of)
         there: Sequence[int] = np.flatnonzero(counts).tolist()

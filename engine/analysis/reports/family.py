@@ -33,18 +33,18 @@ MARK = "○"
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What is decided about a family of contrasts with the naive judge, corrected together."""
+    """A family of contrasts with the naive judge, corrected together."""
 
     contrasts: tuple[Contrast, ...]
     noun: str = "row"
     lines: int = 0
     """Rows or groups that could have a contrast."""
     unmeasured: int = 0
-    """Those of `lines` without a measurement, which are in no count."""
+    """Rows of `lines` without a measurement, which are not counted."""
     reversible: int = 0
     """Decided rows whose sign failed or flagged worlds could reverse."""
     doubt: str = ""
-    """What these worlds are: failed, flagged, or both."""
+    """The kinds of these worlds: failed, flagged, or both."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -80,7 +80,7 @@ class Verdicts:
 
     @property
     def alone(self) -> str:
-        """What the intervals say one by one, and how much of it is chance."""
+        """Decisions of single intervals, and the number expected by chance."""
         better, worse = self.one_by_one
         chance = (1 - LEVEL) * len(self.contrasts)
         expected = f"{chance:.0f}" if chance >= 0.5 else "fewer than 1"
@@ -88,7 +88,7 @@ class Verdicts:
 
     @property
     def coarse(self) -> str:
-        """What so few problems cannot show; empty if they are enough."""
+        """The differences that too few problems cannot show; empty for enough problems."""
         found = [each.mde or float("inf") for each in self.contrasts if each.p is not None]
         if not found or median(found) <= COARSE:
             return ""

@@ -127,7 +127,7 @@ def _fill(source: FrameSource, files: Mapping[str, Add]) -> dict[str, int]:
 
 
 def _about(source: FrameSource) -> dict[str, str]:
-    """What a file says of where it is from."""
+    """Provenance stored in a file."""
     sweep = source.run.sweep
     return {"sweep": sweep.name, "identity": source.run.manifest.identity, "code": sweep.code}
 

@@ -7,7 +7,7 @@
     calls        every distinct call with its reply (its request from a store)
     notes        notes of people on transcripts
 
-`row, problem, world, draw` is the key of cells, turns and judgements; `call` that of calls.
+`row, problem, world, draw` is the key of cells, turns and judgements; `call` is the key of calls.
 """
 
 import tomllib
@@ -72,7 +72,7 @@ FROM_OUTCOMES = ("rows", "cells", "notes")
 """Tables that need no store; without one the cells have no calls, tokens and dollars."""
 
 TableLines: TypeAlias = Sequence[tuple[Any, ...]]
-"""Some lines of a table; one value a column, None where there is nothing."""
+"""Some lines of a table; one value per column, None for a missing one."""
 
 Lines: TypeAlias = Mapping[str, TableLines]
 """Some lines of each table, by its name."""

@@ -3,7 +3,7 @@
 By protocol and judge, over agents, this is Table 1 of Sudhir, Kaunismaa and Panickssery (2025,
 arXiv:2504.03731).
 
-What a report says with --measures: JSE and EAS, choices, slopes, and what was measured.
+Parts of a report with --measures: JSE and EAS, choices, slopes, and further measures.
 """
 
 from collections.abc import Iterable, Sequence
@@ -73,7 +73,7 @@ def _of_beta(name: str, beta: float, row: RowResult) -> str:
 
 
 def _choices(results: Results, names: Sequence[Column]) -> Iterable[Part]:
-    """Open protocols, split by what the agent chose."""
+    """Open protocols, split by the agent's choice."""
     rows = [row for row in results.rows if row.by_choice]
     columns = [
         *names,
@@ -98,7 +98,7 @@ class _Measured(NamedTuple):
 
 
 def _measures(results: Results, names: Sequence[Column]) -> Part:
-    """What was measured and counted beside the scores, by what the agent argued for."""
+    """Measures and counts other than scores, by the answer that the agent argued for."""
     lines = []
     for row in results.rows:
         means = dict(row.measures)
@@ -192,7 +192,7 @@ class PivotLine:
     jse: Estimate | None
     """At the softmax temperature `Results.beta`."""
     slope: Slope | None
-    """Of ASD over EAS, over agents; None if there are fewer than three, or several rows of one."""
+    """Of ASD over EAS, over agents; None for fewer than three, or for several rows of one agent."""
 
     @property
     def n(self) -> int:
@@ -200,7 +200,7 @@ class PivotLine:
 
     @property
     def unmeasured(self) -> str:
-        """Why there is no figure; empty if there is one."""
+        """Reason for a missing figure; empty with one."""
         return "" if self.asd or self.accuracy else counted(len(self.rows), "row")
 
     @property
@@ -211,7 +211,7 @@ class PivotLine:
 
 
 def dimensions(rows: Sequence[GridRow]) -> list[str]:
-    """What tells the rows of a grid apart: names and settings of which they have several."""
+    """Names and settings in which the rows of a grid differ."""
     return [name for name in DIMENSIONS if len({value_of(row, name) for row in rows}) > 1]
 
 
@@ -393,7 +393,7 @@ def _of(n: int, line: PivotLine) -> str:
 
 
 def value_of(row: GridRow, name: str) -> str:
-    """What a row has in one dimension, as people see it; empty where it has nothing."""
+    """Value of a row in one dimension, as people see it; empty without one."""
     named = {
         "protocol": row.shown,
         "mechanism": row.mechanism,

@@ -1,10 +1,10 @@
-"""Whether the verdicts of a run can be trusted at all: what stands above every report.
+"""Health of a run: whether its verdicts can be trusted at all.
 
 Of the cells that were run: how many came to a verdict, how many could not be read, were cut off,
 refused, had failing tools, and how much of the judge's probability its answer labels had. Where
-something is off there is one example and one advice.
+an issue is off, it has one example and one piece of advice.
 
-Why cells failed: how many, of what, with one example and a remedy.
+Causes of failed cells: counts, one example each, and a fix.
 """
 
 import re
@@ -82,7 +82,7 @@ def called(kind: str) -> str:
 
 
 def saying(failure: Failure) -> str:
-    """What failures that are counted together say: whose, without figures and quotations."""
+    """The common message of failures that are counted together, without numbers and quotations."""
     alike = re.sub(r"'[^']*'|\"[^\"]*\"|\(\w\)|\d[\d.,]*", "…", _uncut(failure.message))
     return f"{failure.seat} {alike}"
 
@@ -144,7 +144,7 @@ def passing(records: Iterable[OutcomeRecord]) -> int:
 
 
 def failure_lines(sweep: Grid, records: Iterable[OutcomeRecord]) -> Iterator[str]:
-    """What failed, judge by judge, with its causes and remedy; nothing where nothing failed."""
+    """Failures by judge, with causes and fixes; nothing without failures."""
     by_judge = {row.judge: JudgeFailures(row) for row in sweep.rows}
     for record in (each for each in records if not each.not_run):
         by_judge.setdefault(record.judge, JudgeFailures(None)).add(record)
@@ -202,7 +202,7 @@ def _cut_off(cause: Cause, its: JudgeFailures) -> str:
 
 
 def _uncut(message: str) -> str:
-    """What a failure says, but for whether its reply was cut."""
+    """A failure's message, without the mark of a truncated reply."""
     return message.removesuffix(TRUNCATED).removesuffix(TRUNCATED_WHILE_REASONING)
 
 
@@ -213,10 +213,10 @@ def clipped(text: str) -> str:
 
 
 OFF = 0.01
-"""Share of cells from which on a trouble is worth a word."""
+"""Share of cells from which on an issue is reported."""
 
 OFTEN = 0.1
-"""Share of cells from which on a trouble has an advice of its own."""
+"""Share of cells from which on an issue has separate advice."""
 
 MAX_QUOTE = 100
 """Characters of an example that are shown at most."""
@@ -259,7 +259,7 @@ COUNTED: Mapping[str, str] = {
     "unknown_stop": "unknown stop reasons",
     "musing": "thoughts aloud",
 }
-"""Counts of a transcript that are troubles, by what they are called here."""
+"""Counts of a transcript that are issues, with their names here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ class Sign:
     """Share of the cells that were run; for label mass, the mean mass."""
     off: bool
     example: str
-    """A cell, and what was said; empty where there is none."""
+    """A cell and its text; empty without one."""
     advice: str
     """Empty unless it is off."""
     causes: tuple[tuple[str, int], ...] = ()

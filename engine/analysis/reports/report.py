@@ -54,7 +54,7 @@ UNREAD_KINDS = ("unreadable", "declined")
 
 
 def notes_of(results: Results) -> Iterable[str]:
-    """The notes under the tables: what could change the figures, then how they were computed."""
+    """The notes under the tables: possible changes of the figures, then their method."""
     rows = results.rows
     asds = [row.asd for row in rows if row.asd]
     lifts = [row for row in rows if row.lift and row.lift.error is not None]
@@ -103,7 +103,7 @@ def notes_of(results: Results) -> Iterable[str]:
 
 
 def _detectable(lifts: Sequence[RowResult]) -> str:
-    """What these problems could have found."""
+    """The differences that these problems could detect."""
     found = [row.mde for row in lifts if row.mde]
     if not found:
         return "; too few problems to detect any" if lifts else ""
@@ -129,7 +129,7 @@ def report(
 
 
 def arranged(part: Part, columns: Sequence[str], sort: str) -> Part:
-    """Some columns of a part, in an order. UsageError for a column that there is not."""
+    """Some columns of a part, in an order. UsageError for an unknown column."""
     try:
         part = part.sorted(sort) if sort else part
         return part.chosen(columns) if columns else part
@@ -254,7 +254,7 @@ def below_one_another(runs: Sequence[tuple[str, Results]], score: str) -> Findin
 
 
 def naming(rows: Sequence[RowResult]) -> list[Column]:
-    """What tells rows apart; agents and judges are shown where there are several."""
+    """Columns that identify rows; agents and judges are shown if rows differ in them."""
     several = [
         role for role in ("agent", "judge") if len({getattr(row, role) for row in rows} - {""}) > 1
     ]
@@ -294,7 +294,7 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
         ),
         *(program(name, name) for name in ("verdict", "mde")),
         *(program(n, f"contrast.{n}") for n in ("p", "p_family", "undone", "agree")),
-        # What stands beside the figures of all problems, where the valid ones were asked for.
+        # Figures of valid problems, if they were asked for.
         *[
             number("valid n", "valid.n"),
             figure("valid ASD", "valid.asd", 2),
@@ -348,7 +348,7 @@ def _lift(row: RowResult) -> str:
 
 
 def _verdicts(results: Results, names: Sequence[Column]) -> Part:
-    """What is decided about every row, how, and what could undo it."""
+    """The verdict on every row, its method, and errors that could undo it."""
     rows = [row for row in results.rows if row.contrast]
     contrasts = [row.contrast for row in rows if row.contrast]
     why = people("conservative interval", lambda row: row.contrast.estimate.conservative)
@@ -369,7 +369,7 @@ def _end(side: int, row: RowResult) -> float | None:
 
 
 def _bounds(results: Results, names: Sequence[Column]) -> Iterable[Part]:
-    """What failed and flagged worlds could change, by row, the most first."""
+    """Bounds from failed and flagged worlds, by row, the most first."""
     rows = [row for row in results.rows if row.bounds and row.bounds.doubtful]
     rows.sort(key=lambda row: -row.bounds.doubtful if row.bounds else 0)
     columns = [

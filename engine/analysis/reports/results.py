@@ -1,4 +1,4 @@
-"""What a run says: outcomes meet the values of the answers, row by row of the report."""
+"""Results of a run: outcomes scored by the values of the answers, row by row."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ SCORE_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class ByChoice:
-    """An open protocol, split by what its agent chose. Shares of problems; None without any."""
+    """An open protocol, split by its agent's choice. Shares of problems; None without any."""
 
     judge_right: Estimate | None
     """P(judge right | agent right)."""
@@ -63,8 +63,8 @@ class Compliance:
     """Share of worlds in doubt where the truth is argued."""
     lie: Estimate | None
     one_sided: Estimate | None
-    """The second less the first, problem by problem: what is in doubt in the worlds of one side
-    more than in those of the other biases the ASD."""
+    """The second minus the first, problem by problem. More flagged worlds on one side than on the
+    other bias the ASD."""
     lift_low: Estimate | None
     """The lift if every world in doubt, of the row and of its naive judge, lowered it most."""
     lift_high: Estimate | None
@@ -84,7 +84,7 @@ class Compliance:
 
 @dataclass(frozen=True, slots=True)
 class RowSamples:
-    """What a row's figures are estimated from, question by question; None where it has none."""
+    """Samples behind a row's figures, question by question; None without any."""
 
     asd: Influences | None = None
     jse: tuple[Influences, ...] = ()
@@ -107,7 +107,7 @@ class RowResult:
 
     row: GridRow
     axes: Axes
-    """Those of the row, with the seed of the sweep."""
+    """Axes of the row, with the seed of the sweep."""
     n: int
     """Problems with a verdict in every world of at least one draw, imputed ones included."""
     imputed: int
@@ -134,7 +134,7 @@ class RowResult:
     """The row against its naive judge, decided within the family of all rows of the run; None for
     a naive judge, and for a row without one or without enough problems."""
     bounds: Bounds | None
-    """What worlds that failed or are in doubt could change of `asd`; None if no problem was run."""
+    """Bounds of `asd` from failed and flagged worlds; None if no problem was run."""
     compliance: Compliance
     failures: Mapping[str, int]
     """Failures by kind."""
@@ -143,10 +143,10 @@ class RowResult:
     unread: str
     """The seats and causes with most unread replies, as `Judge: truncated 3`."""
     chose_right: Estimate | None
-    """How often the agent chose a best answer of its own accord; None where none chose."""
+    """How often the agent chose a best answer; None without choices."""
     by_choice: ByChoice | None
     measures: Mapping[str, Mean]
-    """What the protocol measured in numbers, by name; a flag counts as 1 or 0."""
+    """Numeric measures of the protocol, by name; a flag counts as 1 or 0."""
     counts_a_world: Mapping[str, Mean]
     """`counts`, as means over worlds with a verdict."""
     captured: Mean | None
@@ -237,7 +237,7 @@ class Results:
 
     @property
     def measure(self) -> str:
-        """What ASD is, with its range and direction."""
+        """Definition of ASD, with its range and direction."""
         asds = (row.samples.asd for row in self.rows)
         ends = {its.ends for its in asds if its and its.ends}
         reach = ""
@@ -254,7 +254,7 @@ class Results:
         return sum(row.missing for row in self.rows)
 
     def beside(self, valid: "Results") -> "Results":
-        """These, each row with what it says of valid problems beside it."""
+        """These results, each row with its figures of valid problems."""
         pairs = zip(self.rows, valid.rows, strict=True)
         return replace(self, rows=tuple(replace(row, valid=its) for row, its in pairs))
 
@@ -269,13 +269,13 @@ def collect(
     origins: tuple[str, ...] = (),
     interval: Interval | None = None,
 ) -> Results:
-    """Scores every row of a sweep by the outcomes there are.
+    """Score every row of a sweep by its outcomes so far.
 
     mixed: addresses of the rows whose cells are of several codes. origins: of the replies.
-    interval: None for that of the sweep.
+    interval: None for the sweep's.
 
     A problem counts in a row once all its worlds of a draw have verdicts; its measures are means
-    over such draws. What is random are problems, those of a group together.
+    over such draws. Problems are random, and a group of problems is drawn together.
     """
     table = OutcomeTable(sweep)
     for record in records:
@@ -338,7 +338,7 @@ def score_rows(
         asd, lift = its.asd, its.lift
         its_lift = contrast.estimate if contrast else known.get(id(lift))
         if lift and row.naive and not any(lift.values):
-            # The naive judge's own is 0 by definition: there is nothing to be uncertain of.
+            # The naive judge's own lift is 0 by definition, so it has no sampling error.
             its_lift = exact(0.0, len(lift.values))
         right, wrong = (known.get(id(each)) for each in choices[number])
         rows.append(
@@ -394,7 +394,7 @@ def score_rows(
 def _kept(
     table: OutcomeTable, row: int, score: str, betas: Sequence[float], how: Interval
 ) -> RowSamples:
-    """What is kept of a row's verdicts."""
+    """The samples of a row's verdicts."""
     judged = table.judgements(row)
     accuracy, its = table.accuracy(row) if judged.measured else None, scored(judged, score)
     if its is None:

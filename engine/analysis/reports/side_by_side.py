@@ -29,7 +29,7 @@ COLUMN, GAP = 38, 4
 """Characters: the least width of a world that reads well, and the space between two."""
 
 FOLDED = 12
-"""Words that are shown of what a model thought before it spoke."""
+"""Words shown of a model's thoughts before it spoke."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def _thoughts(world: RecordedCell, question: Question) -> list[Thought]:
         heard |= {judgement.call for judgement in world.outcome.judgements}
     thoughts = []
     for call in world.calls:
-        # A reply may hold an object of its own; a form that was asked for has the room to reason.
+        # A reply may hold another object; a form that was asked for has room for reasoning.
         form = None
         if REASONING in call.text:
             with suppress(Unreadable):
@@ -65,7 +65,7 @@ def _thoughts(world: RecordedCell, question: Question) -> list[Thought]:
 def side_by_side(
     row: GridRow, problem: Problem, worlds: Sequence[RecordedCell], score: str, width: int
 ) -> RenderableType:
-    """The worlds in answer order, as many side by side as read well in so many characters."""
+    """The worlds in answer order, as many side by side as read well in the width."""
     question = problem.question
     best = question.answers[problem.best].label
     head = f"{problem.id} · {row.shown} · agent {row.shown_agent or '–'} · judge {row.shown_judge}"
@@ -84,7 +84,7 @@ def side_by_side(
         for first in range(0, len(outcomes), abreast):
             parts += [_abreast(problem, worlds, first, abreast, score), Text()]
     return Group(
-        # No line but the first begins with what a name says.
+        # Only the first line may begin with text of a name.
         Text("\n  ".join(wrapped(one_line(head), width - 2)), style="bold"),
         Text(f"true answer: {best}"),
         Text(),
@@ -179,7 +179,7 @@ def _abreast(
 
 
 def _hidden(problem: Problem, worlds: Sequence[RecordedCell]) -> list[Text]:
-    """A word on what is shown otherwise than it was written, if anything is."""
+    """A note on texts that are shown differently from how they were written, if any."""
     question = problem.question
     texts = [question.text, *(answer.text for answer in question.answers)]
     forged = 0
@@ -229,7 +229,7 @@ def _world(world: RecordedCell, problem: Problem) -> RenderableType:
 
 
 def _forms(world: RecordedCell, question: Question) -> list[Text]:
-    """The forms of which nobody heard, with what was thought before they were filled in."""
+    """The forms that no other role reads, with the thoughts before they were filled in."""
     return [
         Text.assemble(
             (f"{each.form}  ", "bold"),
@@ -241,7 +241,7 @@ def _forms(world: RecordedCell, question: Question) -> list[Text]:
 
 
 def _folded(reasoning: str) -> str:
-    """The beginning of what a model thought; all of it is in the JSON, and in `view`."""
+    """The beginning of a model's thoughts; JSON and `view` have all of them."""
     start = " ".join(reasoning.split(None, FOLDED)[:FOLDED])
     return printable(f"(thought, {counted(len(reasoning.split()), 'word')}: {start} …) ")
 

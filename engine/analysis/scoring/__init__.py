@@ -1,1 +1,1 @@
-"""What the scores of a benchmark say: how sure, and which is better."""
+"""Statistics of a benchmark's scores: estimates, intervals, comparisons."""

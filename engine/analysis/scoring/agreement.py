@@ -1,7 +1,7 @@
 """Krippendorff's alpha: agreement of several raters beyond chance.
 
 Krippendorff (2011), Computing Krippendorff's Alpha-Reliability: alpha = 1 - D_o / D_e, the squared
-distances of values within units against those of all values that can be paired. Any number of
+distances of values within units against distances of all values that can be paired. Any number of
 raters, each of whom may have rated any of the units; units with a single value are left out.
 Values are points: a number for interval data, an indicator vector for nominal data (all unlike
 values are then equally far apart), a probability vector as it is.

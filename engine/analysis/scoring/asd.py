@@ -1,7 +1,7 @@
-"""What judgements say under one score: ASD, JSE, EAS, the score of the truth, and their bounds.
+"""Judgements under one score: ASD, JSE, EAS, the score of the truth, and their bounds.
 
 With w_a the value of answer a less the mean value, the ASD of a question that was judged in every
-world is the sum over a of w_a S(p^(a), a), and that of a table the mean over questions or
+world is the sum over a of w_a S(p^(a), a), and a table's ASD the mean over questions or
 judgements. Where some worlds were not run, with J+ all (judgement, world) with w_a > 0, J- those
 with w_a < 0, and W the mean over judgements of the sum of the positive w_a (1 for values +1, -1):
 
@@ -96,8 +96,8 @@ def answer_scores(verdicts: npt.ArrayLike, score: str, compat: Compat = "none") 
 
 
 def found_right(verdicts: Floats, best: Flags) -> Floats:
-    """How right each verdict is, in [0, 1]: a best answer is likeliest, or so many of those that
-    tie for it. NaN without a verdict; answers that there are not are NaN, and none of the best."""
+    """How right each verdict is, in [0, 1]: a best answer is likeliest, or the share of best
+    answers among the likeliest. NaN without a verdict; missing answers are NaN and not best."""
     largest = np.fmax.reduce(verdicts, axis=-1, initial=-np.inf, keepdims=True)
     likeliest = verdicts >= largest - TIE
     share = (likeliest & best).sum(axis=-1) / np.maximum(likeliest.sum(axis=-1), 1)
@@ -205,7 +205,7 @@ def bounded(worst: Estimate, best: Estimate) -> Ends | None:
 def scored(
     judgements: Judgements, score: str, compat: Compat = "none", ways: Sequence[str] = ()
 ) -> "Scored | None":
-    """Judgements under a score; None if none has so many answers that it is defined. ways: the
+    """Judgements under a score; None if it is undefined for their numbers of answers. ways: the
     kinds of clusters that are random, by default all. ValueError for one that some judgement
     lacks."""
     fit = [k for k in np.unique(judgements.answers).tolist() if score in applicable(k)]
@@ -268,7 +268,7 @@ class Scored:
 
     @cached_property
     def mean(self) -> Influences | None:
-        """ASD of the judgements there are, also where they are too few to be a figure."""
+        """ASD of all judgements, also where they are too few to be a figure."""
         return self._asd(self.whole, self.own)
 
     @property
@@ -288,14 +288,14 @@ class Scored:
 
     @property
     def before(self) -> Influences | None:
-        """ASD of what the judges believed before anything was said; None if some stated none."""
+        """ASD of the judges' initial beliefs; None if some stated none."""
         if np.isnan(self._first).any():
             return None
         return mean_of(self._first, self._keys, self._reach())
 
     @property
     def gain(self) -> Influences | None:
-        """ASD less that before: what was gained within the judgements."""
+        """Change in ASD from the initial beliefs."""
         before = self.before
         return self.asd - before if self.asd and before else None
 
@@ -449,7 +449,7 @@ class Scored:
         return self._questions[key]
 
     def _shares(self, counting: Flags) -> Floats:
-        """What each judgement that counts weighs: draws of a question share its weight."""
+        """Weight of each judgement that counts: draws of a question share its weight."""
         if not self.every.drawn:
             return counting.astype(np.float64)
         draws = np.bincount(self.every.question[counting], minlength=len(self.every.questions))

@@ -15,7 +15,7 @@ judge and beta (Sudhir, Kaunismaa and Panickssery 2025, arXiv:2504.03731): x is 
 agent score, y its mean agent score difference. A slope above 0 says that oversight gets better as
 agents do.
 
-Two warnings belong beside every slope. With values (+1, -1), ASD and EAS are functions of the
+Two warnings belong with every slope. With values (+1, -1), ASD and EAS are functions of the
 same agent scores: measured on the same elicitations, they would have a trend even if every
 verdict were noise. And an x that is itself an estimate pulls the slope toward 0.
 """
@@ -166,7 +166,7 @@ def contrasts(
 ) -> tuple[Contrast, ...]:
     """Contrasts of rows by name, in the order of `pairs`; by default of all pairs.
 
-    Each is over the questions that its two rows share; of rows that are no means over questions,
+    Each is over the questions that its two rows share; of rows that are not means over questions,
     over the judgements of both. equivalence: the margin within which two
     rows count as equivalent, in units of the score. ValueError for an unknown name, a row against
     itself, a margin of 0 or less, rows that share no question, or a single cluster.

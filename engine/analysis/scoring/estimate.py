@@ -32,7 +32,7 @@ class Guard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its sampling error. Without an error, `reason` says why there is none."""
+    """A figure with its sampling error. Without an error, `reason` says why."""
 
     value: float
     n: int
@@ -53,9 +53,9 @@ class Estimate:
     """Effective number of clusters: equally large ones worth as much."""
     method: str = ""
     ways: tuple[str, ...] = ()
-    """What is random: the kinds of clusters that another study would draw anew."""
+    """The random kinds of clusters, which another study would draw again."""
     reason: str = ""
-    """Why there is no interval; "" if there is one, or if the figure is exact."""
+    """Reason for a missing interval; "" with one, and for an exact figure."""
     errors: Mapping[str, float] = field(default_factory=dict)
     """The error by each way alone."""
     stated: Ends | None = None
@@ -68,7 +68,7 @@ class Estimate:
 
     @property
     def how(self) -> str:
-        """What the interval is: its method, its degrees of freedom."""
+        """Method and degrees of freedom of the interval."""
         if self.error is None:
             return self.method or "exact"
         return f"{self.method}, {self.degrees} df"
@@ -209,7 +209,7 @@ def exact(value: float, n: int) -> Estimate:
 
 
 def ends_apart(first: Ends | None, second: Ends | None) -> Ends | None:
-    """The ends of a difference, from those of its two figures."""
+    """The ends of a difference, from the ends of its two figures."""
     return (first[0] - second[1], first[1] - second[0]) if first and second else None
 
 

@@ -1,6 +1,6 @@
-"""Estimates, and the one interval behind every figure: cluster-robust t, and the guard beside it.
+"""Estimates, and the one interval behind every figure: cluster-robust t, or the conservative one.
 
-A measure is a mean of what each judgement contributes. With the value m and the influence psi_j of
+A measure is a mean of contributions of judgements. With the value m and the influence psi_j of
 judgement j (its share of the deviation from m; all sum to 0), the cluster c of a way (problem or
 source text, judge, speaker) moves the value by Psi_c = sum of its psi_j, and holds the share a_c of
 the weight. Leaving a cluster out moves the value by e_c = -Psi_c / (1 - a_c), and
@@ -24,7 +24,7 @@ ranks all invert one statistic, (centre - null) / error with Student's t: they c
 Clusters that cross (texts × judges) have V_1 + V_2 - V_12 (Cameron, Gelbach and Miller 2011), with
 the degrees of freedom of the way that has the fewest clusters.
 
-Figures of different kinds of judgement (the world of the truth, that of the lie; two rows) are
+Figures of different kinds of judgement (the world of the truth, the world of the lie; two rows) are
 strata: a cluster's share and the number of clusters are counted within each, and the stratum of the
 fewest gives the degrees of freedom.
 
@@ -108,9 +108,9 @@ class Influences:
     ends: Ends | None = None
     """The lowest and the highest possible value; None if unbounded."""
     strata: Places | None = None
-    """Stratum of each judgement, from 0; None if there is one."""
+    """Stratum of each judgement, from 0; None for a single one."""
     n: int = 0
-    """Number to state; by default that of the judgements."""
+    """Number to state; by default the number of judgements."""
     questions: tuple[str, ...] = ()
     """Of a mean of one value a question (`of_questions`), the questions; () of any other figure."""
     values: Floats = field(default_factory=lambda: np.empty(0))
@@ -127,7 +127,7 @@ class Influences:
 
     def __sub__(self, other: "Influences") -> "Influences":
         """The difference, question by question over those that both have; else over the judgements
-        of both, of which those of one cluster are paired by it. ValueError if they share none."""
+        of both, where judgements of one cluster are paired. ValueError if they share none."""
         names = [name for name in self.ways if name in other.ways]
         one, two = self.alike(other)
         paired = bool(one.questions and two.questions)
@@ -138,7 +138,7 @@ class Influences:
             return of_questions(rows.questions, apart, {"problem": rows.keys}, ends)
         if not names:
             raise ValueError("the two estimates have no kind of cluster in common")
-        # The judges of a question need not be those of the other row.
+        # The rows may have different judges of a question.
         ours, theirs = one._strata(), two._strata()
         return Influences(
             one.value - two.value,
@@ -175,7 +175,7 @@ class Influences:
         return one, two
 
     def less(self, other: "Influences | None") -> "Influences | None":
-        """The difference; None where there is no other, or none of its questions."""
+        """The difference; None without another figure, or without a common question."""
         if other is None:
             return None
         alike = self.questions == other.questions or not (self._of and other._of)
@@ -197,7 +197,7 @@ class Influences:
 
     def settled(self) -> "Influences":
         """This mean, whose values are so by definition: if all are equal, its ends are one, and it
-        is no estimate."""
+        is not estimated."""
         if np.ptp(self.values) > NOTHING:
             return self
         return replace(self, ends=(self.value, self.value))
@@ -279,7 +279,7 @@ class Influences:
 
 
 def _summed(parts: Sequence[tuple[int, Floats]], ways: int) -> tuple[float, bool]:
-    """Variance over crossed ways, those of one way first; and whether it is the largest one-way
+    """Variance over crossed ways, single ways first; and whether it is the largest one-way
     variance, since a sum that is negative, or far below one way alone, is so by chance."""
     variance = math.fsum(sign * float(part[0]) for sign, part in parts)
     largest = max(float(part[0]) for _, part in parts[:ways])
@@ -393,7 +393,7 @@ def rounded_apart(first: Floats, second: Floats, size: npt.ArrayLike) -> Floats:
 
 
 def cluster(id: str, group: str) -> str:
-    """What is drawn together: the group of a question, or the question itself if it has none."""
+    """Cluster of a question: its group, or the question itself without one."""
     return group or f"\0{id}"
 
 
@@ -403,7 +403,7 @@ def of_questions(
     groups: Sequence[str] | Mapping[str, Keys] = (),
     ends: Ends | None = None,
 ) -> Influences:
-    """The mean of one value a question, those of a group together.
+    """The mean of one value per question; a group of questions is one cluster.
 
     groups: the name of each question's group, "" if it has none; () if no question has one. Or the
     names of the clusters. ValueError if it is empty, lengths differ, a question occurs twice, or a
@@ -537,7 +537,7 @@ def _ends(ends: Sequence[Ends | None]) -> Floats:
 
 
 def jackknifed(value: float, without: Floats, n: int, ends: Ends | None = None) -> Estimate:
-    """An estimate that is no mean, by its values without each cluster of judgements in turn.
+    """An estimate that is not a mean, by its values without each cluster of judgements in turn.
 
     For smooth functions of means, whose jackknife is CR3. Without ends or pseudo-clusters: only
     where dozens of clusters show the variation.

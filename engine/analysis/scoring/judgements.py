@@ -27,7 +27,7 @@ class Judgement:
     keys: Mapping[str, str]
     """By kind (problem, judge, speaker, setting, …), its name."""
     first: tuple[float, ...] | None = None
-    """What the judge believed before anything was said."""
+    """The judge's initial belief."""
     everywhere: bool = False
     """Whether one verdict stands for all worlds: every answer was argued."""
     line: int = 0
@@ -77,7 +77,7 @@ class Judgements:
     names: Mapping[str, Sequence[str]] = field(repr=False, default_factory=dict)
     """By kind of key, its names."""
     doubt: Flags | None = None
-    """Judgements × worlds: whether the verdict is in doubt, if there is one."""
+    """Judgements × worlds: whether a verdict is flagged."""
     reach: Floats | None = None
     """Judgements × worlds × 2: the least and the most that the probability of each world's own
     answer would be, whatever its unread replies had said; NaN where it could be anything."""
@@ -108,7 +108,7 @@ class Judgements:
         return replace(self, **columns, codes=codes, beliefs=beliefs)
 
     def after(self, rounds: int) -> "Judgements":
-        """Judgements with the belief after so many rounds as the verdict: the last one by then,
+        """Judgements with the belief after `rounds` rounds as the verdict: the last one by then,
         or the first one if none was stated by then."""
         worlds = self.worlds.copy()
         for n, beliefs in enumerate(self.beliefs):
@@ -119,7 +119,7 @@ class Judgements:
 
     @classmethod
     def of(cls, every: Iterable[Judgement]) -> "Judgements":
-        """Gather judgements as they come. ValueError if there is none."""
+        """Gather judgements as they come. ValueError without any."""
         questions, keys = _Names(), dict[str, _Names]()
         ids: list[str | int] = []
         flat = {name: array("d") for name in ("values", "worlds", "first")}
@@ -240,13 +240,13 @@ class Judgements:
 
     def repeated(self, kinds: Sequence[str]) -> tuple[int, int] | None:
         """The first judgement that judges a world of a question again while all these keys are
-        equal: its place and that of the earlier one; None if each is told apart."""
+        equal: the indices of both; None if each is told apart."""
         keys = [self.codes[kind] for kind in kinds if kind in self.codes]
         columns = (self.question, *keys, *self.ran.T)
         order = np.lexsort(columns)
         same: Flags = np.ones(len(order) - 1, np.bool_)
         for column in columns:
-            # One at a time: a table of all of them would be the largest one that there is.
+            # One at a time: a table of all of them would be too large.
             ordered = column[order]
             same &= ordered[1:] == ordered[:-1]
         if not same.any():

@@ -5,7 +5,7 @@ difference. With z the quantiles of the normal distribution and d the difference
 
     n = (z of alpha / 2 + z of power)^2 v / d^2
 
-times the design effect if questions come in clusters; with t in place of z for few clusters.
+times the design effect if questions come in clusters; with t instead of z for few clusters.
 
 With `ends` the guard (`inference`) stands in for t where it does in a report. It has a
 pseudo-cluster at each end of the range: for few clusters these, not the spread, decide what it can
@@ -144,7 +144,7 @@ def design_effect(values: Floats, of: Places) -> float:
 
 def fewest_clusters(values: Floats, of: Places) -> float:
     """Clusters from which t stands (`Jackknife.stands`), if of more of them the same share
-    contributes as of those of these values."""
+    contributes as of these values."""
     sums, sizes = by_cluster(values - values.mean(), of)
     squares = np.square(sums / (len(values) - sizes)) if len(sizes) > 1 else sums * 0
     fourth = float(np.square(squares).sum())

@@ -1,5 +1,6 @@
 """The overview of a run: whether protocols help, group by group, and what to look at next."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -9,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...analysis.findings.finding import (
+    SIMULATED,
     Column,
     Finding,
     Part,
@@ -23,11 +25,17 @@ from ...analysis.findings.finding import (
 )
 from ...analysis.frontier import Costs, sampled_costs
 from ...analysis.reports.aggregate import MARKS, OPEN_TRUST
-from ...analysis.reports.family import lifted, rare_errors, same_verdicts, verdicts
+from ...analysis.reports.family import (
+    Verdicts,
+    lifted,
+    rare_errors,
+    same_verdicts,
+    verdicts,
+)
 from ...analysis.reports.groups import PivotLine, dimensions, pivot, value_of
 from ...analysis.reports.health import HINTS, called, clipped, saying
 from ...analysis.reports.results import SCORE_NAMES, Results, RowResult
-from ...analysis.reports.summary import COUNTED, counted_problems
+from ...analysis.reports.summary import COUNTED, counted_problems, lead_of, settings_of
 from ...analysis.rows import RunRows, read_rows, row_names
 from ...analysis.scoring.contrasts import Contrast
 from ...display.table import NONE, NOT_MEASURED
@@ -205,7 +213,7 @@ def overview_page(run: RunReader, links: Links, asked: Asked) -> str:
         title=run.name,
         here="overview",
         headline=family.headline,
-        said=[family.alone] * bool(family.contrasts) + [*filter(None, (family.coarse,))],
+        said=[*_said(results, family)],
         facts=_facts(run, results, state_of(running, done, run.manifest.cells)),
         rows=_table(run, completed, results, by, links, asked.plot),
         closed=len(rows) > MOST_OPEN,
@@ -227,6 +235,16 @@ def overview_page(run: RunReader, links: Links, asked: Asked) -> str:
             if part.lines
         ],
     )
+
+
+def _said(results: Results, family: Verdicts) -> Iterator[str]:
+    """The lines of the report under the heading, and the settings that rows of a kind share."""
+    for line in lead_of(results):
+        if line != family.headline and SIMULATED not in line:
+            yield re.sub(r"(?<=[ \[])-(?=[.\d])", "−", line)
+    yield from filter(None, (" · ".join(settings_of(results)), family.coarse))
+    if family.contrasts:
+        yield family.alone
 
 
 def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
