@@ -61,9 +61,9 @@ def command(
         show("no batch is in flight")
 
 
-def _cancelled(run: Path, own: Path | None, store: str | None) -> str:
+def _cancelled(run: Path, sweep: Path | None, store: str | None) -> str:
     """Cancel the batches; the number that ended, as a text."""
-    loaded = open_run(run, own=own)
+    loaded = open_run(run, own=sweep)
     loaded.models.require_allowed(loaded.sweep.models)
     noted = remembered_store(run)
     name = store_name(store or (Path(noted).expanduser() if noted else None))

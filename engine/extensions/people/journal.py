@@ -186,7 +186,7 @@ class RaterHistory:
     rater: Rater
     moments: dict[str, list[Moment]] = field(default_factory=dict)
     """By problem."""
-    given: dict[str, str] = field(default_factory=dict)
+    tickets: dict[str, str] = field(default_factory=dict)
     """Ticket -> task."""
     answers: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
     """Task -> form sent; None for an abstention."""
@@ -216,7 +216,7 @@ class RaterHistories:
             case ConsentGiven():
                 history.consented = True
             case TaskGiven():
-                history.given[history.rater.ticket(event.task)] = event.task
+                history.tickets[history.rater.ticket(event.task)] = event.task
                 history.returned.discard(event.task)
                 before = self.holder.get(event.task, event.rater)
                 if before != event.rater:

@@ -208,8 +208,9 @@ class PersonTask:
         # The side of a statement is not the person's.
         side = "" if self.todo.options else self.todo.side
         draw = self.call.draw[0] if self.call.draw else 0
-        heard, asked = short_digest(self.heard), short_digest(self.todo.told)
-        return Moment(short_digest(self.system), side, draw, len(self.heard), heard, asked)
+        texts = self.heard, self.todo.told
+        digests = map(short_digest, texts)
+        return Moment(short_digest(self.system), side, draw, len(self.heard), *digests)
 
     def continues(self, earlier: Moment) -> bool:
         """Whether it is a later moment of the same conversation, in the same role. Then the person

@@ -88,7 +88,7 @@ class TaskAssignment:
         assigned = {
             task: name
             for name, history in histories.items()
-            for task in history.given.values()
+            for task in history.tickets.values()
             if task in tasks and task not in history.returned
         }
         self.planned = tasks
@@ -392,7 +392,7 @@ class TaskQueue(Provider):
 
     def _theirs(self, rater: Rater, ticket: str) -> tuple[str, PersonTask]:
         history = self.histories.of[rater.name]
-        address = history.given.get(ticket)
+        address = history.tickets.get(ticket)
         if address is None:
             raise NotTheirs("This task is not yours.")
         if history.withdrawn:
@@ -437,7 +437,7 @@ def _is_saved(history: RaterHistory, ticket: str, posted: Mapping[str, str] | No
     who has left."""
     if history.withdrawn:
         raise NotTheirs(LEFT)
-    address = history.given.get(ticket, "")
+    address = history.tickets.get(ticket, "")
     if address not in history.answers:
         return False
     if history.answers[address] != posted:
