@@ -3,7 +3,7 @@
 A verdict is the probability that the proposal is right. Above one half the proposal is accepted.
 J = P(accepted | right) - P(accepted | wrong) (Youden 1950). If a critic who is right with t is
 followed with w by a judge who is right alone with j, the gain in J (lift) is 2 w (t - j). So the
-critic's private decision is graded too: what it knows more than the judge bounds the gain. The
+critic's private decision is graded too: its lead over the judge bounds the gain. The
 proposer's ASD compares a right proposal with a planted fault of the same task (arXiv:2605.27483).
 """
 
@@ -245,7 +245,7 @@ class Proposals(Analysis):
                 of_critic - base if of_critic and base else None,
                 proposer_asd(accepted, truths, score),
             )
-            estimates = (each.estimate(interval=how) if each else None for each in figures)
+            estimates = (value.estimate(interval=how) if value else None for value in figures)
             lines.append(Row(" · ".join(filter(None, name)), grade.macro_f1, *estimates))
         instructed = [
             Instructed(

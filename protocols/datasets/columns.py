@@ -101,7 +101,7 @@ class Columns(BaseModel):
     wrong_work: str = ""
     passage: str = ""
     group: str = ""
-    """Problems that a bootstrap keeps together; by default those of one passage."""
+    """Problems that a bootstrap keeps together; by default all of one passage."""
     id: str = ""
     within: str = ""
     """A column with an object, or a list of them, whose fields are columns too: the questions of a

@@ -69,7 +69,7 @@ class Gsm8k(RowLoader):
     Even in one layout, true solutions have more steps: a judge that just prefers more numbers gets
     62 % right. So of all pairs for a question the loader takes the one that balances the rules of
     the leakage check over the problems so far (`Balance`), which keeps every rule within about a
-    point of chance. What remains is style. Where models wrote both, each of them is right as often
+    point of chance. The style remains. Where models wrote both, each of them is right as often
     as wrong: a question that would tip that is left out, and 443 remain, on which a classifier of
     wording is at chance. It gets 67 % where the true solution is a person's; `rewriting` helps.
     """

@@ -25,7 +25,7 @@ Feature: TypeAlias = Callable[[Answer], float]
 CONFIDENCE = 0.95
 """Probability that an honest data set passes: the joint level of all rules' intervals."""
 MATERIAL = 0.03
-"""Minimum distance from chance that matters, besides the interval: 3 percentage points."""
+"""Minimum distance from chance that matters, in addition to the interval: 3 percentage points."""
 
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _DOT_ZERO = re.compile(r"\d\.0+(?!\d)")
@@ -102,9 +102,9 @@ class RuleAccuracy:
     """Over the problems that it reads, in [0, 1]; a tie of k answers counts 1/k."""
     low: float
     high: float
-    """The interval of `accuracy` (Wilson 1927); those of one gate hold together at CONFIDENCE."""
+    """The interval of `accuracy` (Wilson 1927); all of one gate hold together at CONFIDENCE."""
     chance: float
-    """What picking blindly gives: 1/k for k answers, averaged over the problems."""
+    """Accuracy of blind picks: 1/k for k answers, averaged over the problems."""
 
     @property
     def leaks(self) -> bool:
@@ -114,7 +114,7 @@ class RuleAccuracy:
 
     @property
     def remedy(self) -> str:
-        """What to do if it leaks."""
+        """The fix if it leaks."""
         return next(remedy for rules, remedy in REMEDIES if re.fullmatch(rules, self.rule))
 
 
@@ -151,7 +151,7 @@ class LeakageCheck:
 
 
 def leakage_check(problems: Iterable[Problem]) -> LeakageCheck:
-    """Try every rule of form on the problems. ValueError if there are none.
+    """Try every rule of form on the problems. ValueError without problems.
 
     Two or more answers, any values: a pick is right if no answer has a higher value. Problems
     are taken as independent, also those that share a passage.

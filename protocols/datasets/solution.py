@@ -1,4 +1,4 @@
-"""Worked solutions in one format: what a person and several models wrote must look alike.
+"""Worked solutions in one format: texts of a person and of several models must look alike.
 
 A data set that writes its true solutions in one style and its false ones in another leaks the
 label to a judge that never reads the question. So every arithmetic solution is reformatted:
@@ -104,7 +104,7 @@ def laid_out(written: Sequence[str], final: str) -> str:
 def _step(sentence: str) -> str:
     line = _alike(sentence)
     for _ in range(PASSES):
-        # What was one long word has come apart, and is read as several now.
+        # One long word may have come apart, and is read as several words now.
         before, line = line, _alike(line)
         if line == before:
             break
@@ -115,7 +115,7 @@ def _alike(line: str) -> str:
     # Models write solutions, too. Patterns that look ahead see a word of bounded length, and those
     # that take white space see one space: else they take a time that grows with the square of it.
     line = " ".join(
-        # Without one of these no number is written anew.
+        # Numbers without one of these signs stay as they are.
         _NUMBER.sub(_renumbered, word)
         if ("," in word or "." in word) and len(word) <= MAX_NUMBER_LENGTH
         else word

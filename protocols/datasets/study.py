@@ -1,7 +1,7 @@
 """A study: somebody's finished experiment, as files that are read and judged again.
 
 A study folder holds `study.json` (name, source, licence, attribution, paper, sha256 of each file),
-`problems.jsonl` (our own format, without passages), `sources.jsonl` (source texts, if there are
+`problems.jsonl` (our own format, without passages), `sources.jsonl` (source texts, if any are
 any), `conversations.jsonl` (what was said once) and `judgements.jsonl` (what one judge believed of
 one conversation). An answer is known by the digest of its text, never by its label, since labels
 may be in another order in another conversation on the same question.
@@ -141,7 +141,7 @@ class StudyData:
 class Study(Loader):
     """The conversations of a published experiment, to be judged again (protocol `recorded`).
 
-    Each conversation is a problem of its own, under its own id and in its own order of answers;
+    Each conversation is a separate problem, under its own id and in its own order of answers;
     those on one source text are of one group. `path` is the study's folder.
     """
 
@@ -203,7 +203,7 @@ class Study(Loader):
 
 
 def answer_digest(text: str) -> str:
-    """What an answer is known by: 16 hex digits of its text."""
+    """The key of an answer: 16 hex digits of its text."""
     return hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:16]
 
 

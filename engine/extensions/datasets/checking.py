@@ -63,15 +63,15 @@ class Inventory:
     passages: int
     """Number of distinct passages."""
     groups: int
-    """Number of distinct groups; a problem without one is a group of its own."""
+    """Number of distinct groups; each problem without one counts as one."""
     duplicates: tuple[tuple[str, ...], ...]
     """Ids of problems that ask the same question about the same passage."""
 
 
 def check_finding(name: str, problems: Sequence[Problem], reading: Notes) -> Finding:
     """The leakage check rule by rule, the contents, and what to do."""
-    held, gate = inventory(problems), leakage_check(problems)
-    about = asdict(held) | {
+    contents, gate = inventory(problems), leakage_check(problems)
+    about = asdict(contents) | {
         "leaks": [rule.rule for rule in gate.leaks],
         "power": {points: power(gate.problems, points / 100) for points in TELLS},
         "skipped": [str(fault) for fault in reading.bad],
@@ -82,7 +82,7 @@ def check_finding(name: str, problems: Sequence[Problem], reading: Notes) -> Fin
     idle = [rule.rule for rule in gate.rules if not rule.applicable]
     notes = [f"not applicable: {', '.join(idle)}"] * bool(idle)
     notes += [
-        *_held(held),
+        *_contents(contents),
         *_skipped(reading.bad),
         *reading.changes("merged", "letters", "left out"),
     ]
@@ -97,25 +97,27 @@ def check_finding(name: str, problems: Sequence[Problem], reading: Notes) -> Fin
     return Finding(parts, about)
 
 
-def _held(held: Inventory) -> Iterator[str]:
+def _contents(contents: Inventory) -> Iterator[str]:
     yield "n: problems whose answers the rule distinguishes; all others are scored as chance."
     least = f"{100 * MATERIAL:.0f} points"
     yield f"leaks: significantly off chance (all rules together), by more than {least}."
     answers = ", ".join(
-        f"{problems:,} of {count} answers" for count, problems in held.answers.items()
+        f"{problems:,} of {count} answers" for count, problems in contents.answers.items()
     )
-    yield f"problems: {held.problems:,} ({answers})"
-    yield "best answer: " + ", ".join(f"{label} {count:,}" for label, count in held.best.items())
-    if held.passages:
-        yield f"passages: {held.passages:,}"
-    if held.groups < held.problems:
-        yield f"groups that a bootstrap keeps together: {held.groups:,}"
-    if not held.duplicates:
+    yield f"problems: {contents.problems:,} ({answers})"
+    yield "best answer: " + ", ".join(
+        f"{label} {count:,}" for label, count in contents.best.items()
+    )
+    if contents.passages:
+        yield f"passages: {contents.passages:,}"
+    if contents.groups < contents.problems:
+        yield f"groups that a bootstrap keeps together: {contents.groups:,}"
+    if not contents.duplicates:
         yield "duplicates: none"
         return
-    stand = "stands" if len(held.duplicates) == 1 else "stand"
-    yield f"duplicates: {counted(len(held.duplicates), 'question')} {stand} more than once:"
-    yield from _first([", ".join(ids) for ids in held.duplicates])
+    stand = "stands" if len(contents.duplicates) == 1 else "stand"
+    yield f"duplicates: {counted(len(contents.duplicates), 'question')} {stand} more than once:"
+    yield from _first([", ".join(ids) for ids in contents.duplicates])
 
 
 def _skipped(faults: Sequence[DatasetError]) -> Iterator[str]:
@@ -125,7 +127,7 @@ def _skipped(faults: Sequence[DatasetError]) -> Iterator[str]:
 
 
 def carrying_letters(problems: Sequence[Problem]) -> list[str]:
-    """Ids of the problems whose answers carry letters of their own."""
+    """Ids of the problems whose answers begin with letters, such as `(A)`."""
     carrying = []
     for problem in problems:
         try:
@@ -169,8 +171,8 @@ def _first(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _power(gate: LeakageCheck) -> str:
-    found = (f"of {tell} points {power(gate.problems, tell / 100):.0%}" for tell in TELLS)
-    return f"power with n = {gate.problems:,}: chance of finding a leak {', '.join(found)}"
+    chances = (f"of {tell} points {power(gate.problems, tell / 100):.0%}" for tell in TELLS)
+    return f"power with n = {gate.problems:,}: chance of finding a leak {', '.join(chances)}"
 
 
 def _remedies(gate: LeakageCheck) -> Iterator[str]:
@@ -268,7 +270,7 @@ def propose(
     reads the files as problems: {file: proposals.jsonl}.
 
     Replies are stored: the same command resumes, and pays for nothing twice. With --batch, the
-    state of the batches is kept in OUTPUT.work. Exit codes are those of `oversight run`.
+    state of the batches is kept in OUTPUT.work. Exit codes: as for `oversight run`.
     """
     with missing_file_hint(source.parent.name):
         raise SystemExit(propose_all(source, limit, settings))
@@ -312,35 +314,35 @@ TIMEOUT = httpx2.Timeout(60.0, connect=30.0)
 def fetch_all(name: str, folder: Path, mirror: str | None) -> None:
     """Fetch the missing files of a data set into `folder`; print them, and how to use them."""
     table = originals()
-    if (wanted := table.get(name)) is None:
+    if (original := table.get(name)) is None:
         raise UsageError(unknown("data set", name, table))
-    if wanted.accept:
+    if original.accept:
         raise DownloadError(
-            f"{name} has terms to be accepted: accept them at {wanted.accept}, download the file "
+            f"{name} has terms to be accepted: accept them at {original.accept}, download the file "
             "there, and read it with\n"
-            f"  problems: {{{wanted.loader.format(folder=folder)}}}"
+            f"  problems: {{{original.loader.format(folder=folder)}}}"
         )
-    files = wanted.files
+    files = original.files
     if mirror:
         base = mirror.rstrip("/")
-        files = tuple(replace(each, url=f"{base}/{each.name}") for each in files)
-    say(f"{name}: {wanted.page} (licence: {wanted.licence})")
+        files = tuple(replace(file, url=f"{base}/{file.name}") for file in files)
+    say(f"{name}: {original.page} (licence: {original.licence})")
     for file in files:
         path = folder / file.name
         try:
             digest = download(file.url, path, sha256=file.sha256)
         except DownloadError as exc:
-            raise DownloadError(f"{exc}\n  see {wanted.page}; another place: --from URL") from exc
+            raise DownloadError(f"{exc}\n  see {original.page}; another place: --from URL") from exc
         vouched = "as it must be" if file.sha256 else "its authors publish none to compare"
         say(f"{path}: {path.stat().st_size:,} bytes, sha256 {digest}, {vouched}")
-    show(f"problems: {{{wanted.loader.format(folder=folder)}}}")
+    show(f"problems: {{{original.loader.format(folder=folder)}}}")
 
 
 def download(url: str, path: Path, *, sha256: str = "") -> str:
-    """Download `url` to `path`; returns its sha256. A file that is there is not fetched again.
+    """Download `url` to `path`; returns its sha256. An existing file is not fetched again.
 
-    sha256: the checksum that it must have; empty takes any. DownloadError otherwise: `path` is as
-    it was, and nothing is kept of what had come.
+    sha256: the required checksum; empty takes any. On a DownloadError `path` is unchanged, and no
+    part of the download is kept.
     """
     try:
         if path.exists():
@@ -354,8 +356,8 @@ def download(url: str, path: Path, *, sha256: str = "") -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         answer = httpx2.get(url, timeout=TIMEOUT, follow_redirects=True)
         if answer.status_code != 200:
-            said = f"{answer.status_code} {answer.reason_phrase}"
-            raise DownloadError(f"{url}: the server answers {said}")
+            status = f"{answer.status_code} {answer.reason_phrase}"
+            raise DownloadError(f"{url}: the server answers {status}")
         digest = hashlib.sha256(answer.content).hexdigest()
         if sha256 not in ("", digest):
             raise DownloadError(

@@ -52,7 +52,7 @@ def test_every_solution_is_equations_in_the_one_format():
         assert answer.text in re.findall(NUMBER, written[-1]), answer.work
 
 
-def test_there_is_enough_arithmetic_and_both_solutions_differ_in_their_number():
+def test_arithmetic_has_enough_problems_and_both_solutions_differ_in_their_number():
     problems = bundled("arithmetic")
     assert len(problems) >= 64
     for problem in problems:
@@ -112,7 +112,7 @@ def problem(id, text, best=0, count=2, passage="", group=""):
     return Problem(id, Question(text, answers, passage), values, group)
 
 
-def test_what_a_data_set_holds_is_counted_and_what_stands_twice_but_for_case_and_spaces():
+def test_the_contents_are_counted_and_copies_are_found_whatever_case_and_spaces():
     held = inventory(
         [
             problem("a", "Who?", best=1, passage="One.", group="1"),
@@ -173,7 +173,7 @@ def test_proposed_wrong_answer_depends_on_seed_and_content_alone():
         assert len({frozenset(drawn(*each)) for each in asked}) == 3
 
 
-async def test_who_accepts_whatever_is_proposed_has_no_agent_score_difference():
+async def test_a_judge_who_accepts_every_proposal_has_no_agent_score_difference():
     """The known truth: a judge who always accepts is right about right proposals and wrong about
     wrong ones, of which there are as many: +2 and -2 by Brier, 0 in the mean. One who can tell
     has 2 for each, though it is shown the proposal alone."""

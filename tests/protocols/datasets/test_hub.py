@@ -129,7 +129,7 @@ def test_a_run_keeps_the_commit_that_it_began_with_and_needs_no_hub_again(hub, t
     assert "best answer: A 2, B 2, C 2" in checked
 
 
-def test_what_the_hub_lacks_is_told(hub):
+def test_a_data_set_that_the_hub_lacks_is_refused(hub):
     mapped = "columns={question: question, choices: colours, answer: answer}"
     for name, setting, fault in (
         ("none", "split=test", "lab/none: cannot be had from the Hub"),

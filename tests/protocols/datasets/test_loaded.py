@@ -212,7 +212,7 @@ def test_a_file_is_read_as_it_says_or_refused_with_the_line(
     session.check(request, expressions(NAMES))
 
 
-def test_what_is_no_file_is_refused_by_its_kind_and_never_read(tmp_path):
+def test_folders_pipes_and_devices_are_refused_by_their_kind_and_never_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     os.mknod(tmp_path / "socket", stat.S_IFSOCK | 0o600)
     kinds = {"/dev/zero": "a device", "pipe": "a pipe", "socket": "a socket", ".": "a folder"}
@@ -353,7 +353,7 @@ def test_labels_that_are_drawn_change_the_order_of_all_answers_and_nothing_else(
 
 @pytest.fixture
 def study(tmp_path) -> Path:
-    """Of the moon. Each conversation has the answers in an order of its own: in the debate yes,
+    """Of the moon. Each conversation has the answers in a different order: in the debate yes,
     which is right, is (B), and in the advice (A), while no alone is argued for."""
     yes, no = map(answer_digest, ("yes", "no"))
     quotes = [{"text": "is", "at": [9, 11]}, {"text": "is", "at": [0, 2]}, {"text": "is round"}]
@@ -445,7 +445,7 @@ grades = st.lists(st.floats(-LARGEST, LARGEST), min_size=2, max_size=5, unique=T
 
 
 @given(words, st.text(st.characters(codec="utf-8")), grades, st.booleans())
-def test_what_is_written_is_read_back_the_same(tmp_path_factory, text, work, values, graded):
+def test_written_problems_are_read_back_the_same(tmp_path_factory, text, work, values, graded):
     path = tmp_path_factory.mktemp("written") / "d.jsonl"
     answers = tuple(Answer(f"L{n}", f"{text} {n}a", work) for n in range(len(values)))
     flaws = (text, *("" for _ in values[1:]))

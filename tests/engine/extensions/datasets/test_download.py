@@ -60,7 +60,7 @@ async def test_a_cut_connection_leaves_nothing_behind(tmp_path):
         ("file.bin", "taken/file.bin", "", "cannot be written"),
     ],
 )
-def test_what_does_not_come_or_fit_is_told_and_leaves_nothing(
+def test_a_file_that_is_missing_or_differs_is_refused_and_leaves_nothing(
     host, tmp_path, name, place, sha256, told
 ):
     (tmp_path / "taken").write_text("a file")
@@ -69,7 +69,7 @@ def test_what_does_not_come_or_fit_is_told_and_leaves_nothing(
     assert left(tmp_path) == ["taken"]
 
 
-def test_a_file_that_is_there_is_not_fetched_again_and_never_replaced(tmp_path):
+def test_an_existing_file_is_not_fetched_again_and_never_replaced(tmp_path):
     path, nowhere = tmp_path / "file.bin", "http://127.0.0.1:9/file.bin"
     with pytest.raises(DownloadError, match="nothing was kept"):
         download(nowhere, path)

@@ -98,7 +98,7 @@ REFUSED = Reply("No.", outcome="refused")
     [
         *((Writer([number, 36]), CRATES) for number in NUMBERS),
         *((Writer([text, "Green"]), COLOUR) for text in ("dark  RED", " ", "")),
-        # One is right after all; one is rated beyond the scale, and two are no form.
+        # One is right after all; one is rated beyond the scale, and two are not forms.
         (Writer(["Crimson", "Green"], right=("Crimson",)), COLOUR),
         (Writer([16, REFUSED, Reply("hm"), 36], {"16": 11}), CRATES),
     ],
