@@ -145,9 +145,7 @@ class Cache:
         make_ready()
         self._flights: dict[str, _Flight] = {}
         self._missing = False
-        """Whether the last lookup was a miss."""
         self._unsearched: list[_Flight] = []
-        """Flights whose calls are to be looked up together."""
         self._refreshed: set[str] = set()
         self._recent: OrderedDict[str, Reply] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -36,7 +36,6 @@ class Message(Struct, frozen=True):
     role: MessageRole
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
-    """Tool calls in an assistant's message."""
     tool_call_id: str = ""
     """On a `tool` message: the ToolCall.id that it answers."""
     opaque: str = ""
@@ -49,7 +48,6 @@ class ToolSpec(Struct, frozen=True, gc=False):
     name: str
     description: str
     parameters: str
-    """JSON Schema of the arguments, as JSON text."""
 
 
 class ResponseFormat(Struct, frozen=True, gc=False):
@@ -57,7 +55,6 @@ class ResponseFormat(Struct, frozen=True, gc=False):
 
     name: str
     schema: str
-    """JSON Schema, as JSON text."""
 
 
 class Request(Struct, frozen=True, dict=True):

@@ -14,7 +14,6 @@ from .errors import DamagedEntry
 from .store import Reader
 
 MAX_READ = 100_000
-"""Maximum entries that a search reads."""
 MAX_COMPARED = 2_000
 """Maximum entries, the closest in length, whose words are compared."""
 TEXT_WEIGHT = 10.0

@@ -77,7 +77,6 @@ _PUT = _KEEP.replace(
     "UPDATE SET store_time = excluded.store_time, expire_time = NULL, size = 0, "
     "mode = excluded.mode, filename = NULL, value = excluded.value",
 )
-"""As `_KEEP`, but an existing row is replaced."""
 _KEEP_TEXT = _PUT + "WHERE value IS NOT excluded.value OR mode IS NOT excluded.mode"
 """A text that entries share; a damaged one is replaced."""
 _REPLY, _TEXT = "(1, ?, ?, ?, 0, 1, ?)", "(0, ?, ?, ?, 0, 1, ?)"
@@ -100,7 +99,6 @@ _TRIGGERS = "SELECT name FROM sqlite_schema WHERE type = 'trigger'"
 _PAGE = 4096
 """Page size of SQLite, in bytes; a damaged header may not state it."""
 _PAGES = slice(28, 32)
-"""Position of the number of pages in the header."""
 
 _Row: TypeAlias = tuple[str, float, float, bytes]
 
@@ -406,7 +404,6 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 
 
 def _refuse_foreign(file: Path) -> None:
-    """Refuse another program's file."""
     # A journal remains after an interrupted creation: SQLite undoes it.
     mode = "mode=rw" if side_size(file, "-journal") else "mode=ro"
     with closing(connect_safely(file, mode)) as db:

@@ -40,9 +40,7 @@ DICTIONARY = "data/record-1.zdict"
 PLAIN = 2
 """Form with uncompressed parts: new entries, and entries in a portable file."""
 SHARING = 3
-"""Form of a compressed entry with a shared part."""
 SHARES = bytes([SHARING])
-"""First byte of such an entry."""
 LEAST_SHARED = 4096
 """Minimum characters of a common beginning that is stored separately."""
 
@@ -105,7 +103,6 @@ class StoreEntry(Struct, frozen=True, gc=False):
     identity: str
     model: str
     reply_size: int
-    """Bytes of the reply's JSON."""
     reply_part: bytes
     call_size: int
     """Bytes of the call's JSON, the shared part included; 0 for a reply without its request."""
@@ -121,7 +118,6 @@ class StoreEntry(Struct, frozen=True, gc=False):
 
     @property
     def address(self) -> str:
-        """The call's address."""
         return self.key.partition(".")[0]
 
     def reply(self) -> Reply:
@@ -207,7 +203,6 @@ class StoreEntry(Struct, frozen=True, gc=False):
         return b"".join(parts)
 
     def _asked(self) -> bytes:
-        """The call's JSON."""
         key, size, at = self.key, self.call_size, self.shared_at
         if self.form != SHARING:
             return _unpacked(key, self.form, self.call_part, size)
@@ -408,7 +403,6 @@ def _request(opening: bytes) -> Request:
 
 
 SIZE = 32
-"""Bytes of the sha256 in front of a value."""
 
 
 def add_checksum(key: str, value: bytes) -> bytes:

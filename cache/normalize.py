@@ -7,7 +7,6 @@ MAX_MARKS = 30
 15), and sorting them takes quadratic time."""
 
 MAX_TEXT = 2_000
-"""Maximum characters that `words` reads."""
 
 _UNSEEN = frozenset(
     chr(code)

@@ -41,16 +41,13 @@ PortableKind: TypeAlias = Literal["run", "replies", "store"]
 MAX_MEMBER = 2**26
 """Maximum bytes of a member with replies, unless a single reply is larger."""
 MAX_MANIFEST = 2**24
-"""Maximum size of the manifest, in bytes."""
 MAX_LINE = 2**29
-"""Maximum size of one line, in bytes."""
 MAX_BYTES = 2**34
 """Maximum unpacked size of all members, in bytes."""
 MAX_RATIO = 200
 """Maximum ratio of unpacked to packed size beyond `FREE` bytes; Deflate reaches 1,032."""
 FREE = 2**26
 CHUNK = 2**20
-"""Bytes in memory at a time."""
 
 _LOCAL = struct.Struct("<4s5H3L2H")
 """Member header: signature, version, flags, method, time, date, CRC, packed size, size, length of
@@ -72,7 +69,6 @@ _REPLIES = re.compile(r"replies/[0-9]{6}\.jsonl")
 _KEY = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}")
 
 _BATCH = 512
-"""Entries per transaction."""
 
 
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -119,7 +115,6 @@ class _MemberData(NamedTuple):
     """A member, from the directory."""
 
     start: int
-    """Offset of the data."""
     method: int
     crc: int
     packed: int
@@ -305,7 +300,6 @@ class PortableFile:
         self.close()
 
     def close(self) -> None:
-        """Safe to call twice."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

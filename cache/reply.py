@@ -68,7 +68,6 @@ class Reply(Struct, frozen=True):
     tool_calls: tuple[ToolCall, ...] = ()
     outcome: Outcome = "ok"
     stop_reason: str = ""
-    """The provider's word for why it stopped."""
     logprobs: tuple[Token, ...] = ()
     usage: Usage = Usage()
     served_model: str = ""
@@ -89,7 +88,6 @@ class Reply(Struct, frozen=True):
 
     @property
     def unknown_stop(self) -> bool:
-        """Whether the meaning of its stop reason is unknown."""
         return self.stop_reason.startswith(UNKNOWN_STOP)
 
     def __post_init__(self) -> None:

@@ -30,10 +30,8 @@ class Work(Struct, eq=False):
     """A piece of work, running or completed."""
 
     notes: list[object]
-    """Notes of the work's `RecordingAsk`."""
     result: Any = None
     fault: Exception | None = None
-    """The exception that it raised."""
     ended: bool = False
     """Whether it completed; False if it was cancelled."""
     waiting: list["asyncio.Future[None]"] = []

@@ -39,7 +39,6 @@ _SMALLEST_ROW = 64
 """Minimum bytes of a row."""
 
 ASKED_AT_ONCE = 500
-"""Keys per statement."""
 
 _TEXTS_IN_MEMORY = 64
 _NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
@@ -164,7 +163,6 @@ class EntryReader(Reader):
         self._db.close()
 
     def _fetched(self, sql: str, *values: object) -> list[Any]:
-        """All rows of a query. StoreError."""
         try:
             return self._db.execute(sql, values).fetchall()
         except FAULTS as exc:

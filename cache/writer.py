@@ -14,7 +14,6 @@ Item = TypeVar("Item")
 Written = TypeVar("Written")
 
 MAX_COMMIT_ENTRIES = 1024
-"""Maximum number of entries in one commit."""
 
 GATHER_SECONDS = 0.004
 """Seconds that the first entry of a commit waits for more. A reply takes a hundred times as long,

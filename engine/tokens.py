@@ -14,7 +14,6 @@ BYTES_A_TOKEN = 4.0
 """For English prose and current tokenizers; code and other languages have fewer."""
 
 MESSAGE_TOKENS = 4.0
-"""Tokens of the frame around each message."""
 
 DECAY = 0.98
 """Factor on the weight of earlier replies per new one: about the last fifty count."""
@@ -30,13 +29,11 @@ class TokenEstimate(Struct, frozen=True):
     """Tokens of one call before it is sent."""
 
     raw: float
-    """Input tokens by length alone."""
     input: float
     """Expected input tokens, calibrated by earlier calls."""
     output: float
     """Expected output tokens, from the fraction of max_tokens that earlier replies used."""
     max_output: int
-    """Maximum output tokens: max_tokens."""
 
     @property
     def max_input(self) -> float:
@@ -124,7 +121,6 @@ def prompt_tokens(call: Call) -> float:
 
 
 def _size(text: str) -> int:
-    """Bytes of UTF-8."""
     # isascii() reads a flag; encoding would copy every prompt once more.
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
 

@@ -26,7 +26,6 @@ timers before they read sockets."""
 LARGE = 2**18
 """Bytes. Only a few longer answers are read to their end at one time."""
 MAX_HEAD = 2**16
-"""Maximum bytes of an answer's head."""
 REMEMBERED = 64
 """Requests of a connection whose answers are uncertain once it is out of step."""
 _TIMED_OUT = (b"HTTP/1.1 408", b"HTTP/1.0 408")
@@ -55,7 +54,6 @@ class Owner(ABC):
     """The owner of connections, which receives their events."""
 
     cap: int
-    """Maximum size of an answer in bytes."""
     alarm: float
     """When overdue answers are looked for (loop time, s): one timer serves all connections."""
 
@@ -88,20 +86,17 @@ class Connection(asyncio.Protocol):
         self.origin = origin
         self.time = loop.time
         self.idle_since = 0.0
-        """Loop time (s)."""
         self.sent = 0.0
         """When the last request was sent (loop time, s)."""
         self.until = math.inf
         """When the pending answer is overdue (loop time, s)."""
         self._late = False
         self.answers = 0
-        """Number of complete answers."""
         self.spent = False
         """Whether it must not be used again."""
         self.calls: deque[str] = deque(maxlen=REMEMBERED)
         """Addresses of the last calls."""
         self.size = 0
-        """Bytes received of the present answer."""
         self._owner = owner
         self._loop = loop
         self._answer: Answer | None = None

@@ -44,7 +44,6 @@ class ErrorAnswer:
     """An error answer, in the same form for all wires."""
 
     source: str
-    """The provider, as the user writes it."""
     status: int
     """The HTTP status, or the status that the code of an error inside a 200 stands for."""
     code: str

@@ -88,7 +88,6 @@ class FaultTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def table() -> FaultTable:
-    """The table, read once."""
     data = tomllib.loads(files(__package__).joinpath("faults.toml").read_text("utf-8"))
     return convert(data, FaultTable)
 
@@ -105,7 +104,6 @@ def _stops() -> dict[str, StopMeaning]:
 
 @cache
 def stop_meaning(reason: str) -> StopMeaning | None:
-    """The meaning of a stop reason; None if it is unknown."""
     head = words(reason.partition(":")[0])
     for prefix in ("finish ", "stop ", "reason "):
         if head not in _stops():
@@ -156,7 +154,6 @@ class FaultEvidence:
 
     @cached_property
     def text(self) -> str:
-        """All codes and messages, as words."""
         headers = filter(None, map(self.headers.get, table().places["headers"]))
         return "\n".join(
             f" {words(line)}" for line in (*self.messages, *self.codes[:MAX_LINES], *headers)
@@ -201,7 +198,6 @@ class FaultEvidence:
         return limit is not None and amount is not None and amount > limit
 
     def _holds(self, rule: Rule, phrases: tuple[Phrase, ...], status: int) -> bool:
-        """Whether all conditions of a rule hold."""
         if rule.status and not (status in rule.status or f"{status // 100}xx" in rule.status):
             return False
         if (rule.own and not self.own) or (rule.vendor and self.vendors.isdisjoint(rule.vendor)):
@@ -389,7 +385,6 @@ def stated_limits(headers: Mapping[str, str]) -> HeaderLimits:
 
 
 def _clock(headers: Mapping[str, str]) -> datetime | None:
-    """The server's time."""
     return _instant(headers.get("date", ""))
 
 

@@ -245,7 +245,6 @@ class HttpClient(Owner):
             self._timer = asyncio.get_running_loop().call_at(until, self._look)
 
     def _look(self) -> None:
-        """Give up overdue answers."""
         now = asyncio.get_running_loop().time()
         for connection in [*self._open]:
             if connection.until <= now:
@@ -438,7 +437,6 @@ class PlainTransport(HttpClient, Transport):
     """Posts below a base URL, always with the same credentials."""
 
     def __init__(self, settings: Settings, base_url: str, auth: Mapping[str, str]) -> None:
-        """auth: authentication headers."""
         # Less than the five seconds after which uvicorn, used by most such servers, closes.
         super().__init__(settings, keep_alive=4.0)
         self._base_url = base_url.rstrip("/")

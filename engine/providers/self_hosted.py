@@ -22,7 +22,6 @@ from .settings import Settings
 from .transport import Target
 
 INFO_TIMEOUT = 20.0
-"""Timeout of one request, in seconds."""
 
 _CAP = 4 * 2**20
 """Maximum size of one answer, in bytes."""
@@ -85,7 +84,6 @@ OWN = "compatible/own"
 """The provider of a self-hosted server in a sweep file made for it."""
 
 OLLAMA_CONTEXT = 4_096
-"""Ollama's default context, in tokens."""
 
 _GAUGE = re.compile(
     r"^(?:vllm:num_requests_(?P<vllm>running|waiting)|sglang:num_(?P<sglang>running|queue)_reqs)"
@@ -102,7 +100,6 @@ class LocalServer:
     context: int = 0
     """Tokens per call, prompt and reply together."""
     slots: int = 0
-    """Calls served at one time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +107,7 @@ class ServerLoad:
     """Present load of a server, from all of its users."""
 
     running: int
-    """Calls being served."""
     waiting: int
-    """Calls in its queue."""
 
 
 async def local_server(settings: Settings, name: str) -> LocalServer:

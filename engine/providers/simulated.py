@@ -15,7 +15,6 @@ from ...protocols.question import Problem
 from ..system.process import SIMULATION_GROUP, load_one, registered
 
 PREFIX = "sim/"
-"""Prefix of the names of simulated models."""
 
 
 class SimulatedModel:
@@ -68,6 +67,5 @@ class Simulation(ABC):
 
 @cache
 def simulation() -> Simulation | None:
-    """The registered simulation, or None."""
     names = registered(SIMULATION_GROUP)
     return next((load_one(SIMULATION_GROUP, name, Simulation) for name in names), None)

@@ -17,7 +17,6 @@ from urllib.parse import quote, urlsplit
 from msgspec import Struct
 
 BODY_CAP = 32 * 2**20
-"""Maximum size of an answer in bytes, decompressed."""
 PROXY_REMEDY = (
     "it wants a name and a password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT, or NO_PROXY for "
     "servers that need none"
@@ -30,7 +29,6 @@ class Response(Struct, frozen=True):
     headers: Mapping[str, str]
     """Looked up by lower-case name."""
     body: bytes
-    """Decompressed content."""
     repeats_key: bool = False
     """Whether a key was found and hidden; see `Secret`."""
     sent: float = 0.0
@@ -87,7 +85,6 @@ Origin: TypeAlias = tuple[str, int, bool]
 """Host, port, and whether TLS is used."""
 
 _ALWAYS = {"accept-encoding": "gzip, deflate", "user-agent": "oversight-bench"}
-"""Default headers of every request."""
 
 
 class Target:
@@ -119,12 +116,10 @@ class Target:
 
     @property
     def address(self) -> str:
-        """The URL without its path."""
         return self.url.partition("://")[0] + "://" + self.headers["host"]
 
 
 HIDDEN = "[key]"
-"""Text that replaces a key."""
 
 _LONG = 16
 _SHORT = 8
@@ -204,7 +199,6 @@ def _forms(key: str) -> str:
 
 
 _PATIENCE = 5.0
-"""Timeout of one probe, in seconds."""
 _HTTP_1 = b"OPTIONS * HTTP/1.1\r\nhost: %s\r\nconnection: close\r\n\r\n"
 _HTTP_2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """The HTTP/2 client preface, with an empty SETTINGS frame."""

@@ -52,7 +52,6 @@ class Wire(ABC):
         return {"content-type": "application/json", "accept": "application/json"}
 
     def auth(self, key: str) -> dict[str, str]:
-        """Authentication headers."""
         return {"authorization": f"Bearer {key}"}
 
     @abstractmethod

@@ -44,7 +44,6 @@ def replace_file(
 
 
 MAX_LEDGER = 2**28
-"""Maximum bytes of a ledger."""
 
 MAX_LINE = 2**26
 """Maximum bytes per line, in files that are read line by line."""
@@ -130,7 +129,6 @@ def refuse_links_within(run: Path) -> None:
 
 
 LOCK_FILE = "lock"
-"""File that one process at a time locks."""
 
 
 def take_lock(folder: Path) -> int:
@@ -177,7 +175,6 @@ def let_go(folder: Path, lock: int) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder during the body."""
     lock = take_lock(folder)
     try:
         yield

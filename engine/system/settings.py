@@ -26,7 +26,6 @@ class Flag:
     within: Interval | None = None
     """Range of accepted numbers; None for any."""
     exists: bool = False
-    """Whether a path must exist."""
     read: Callable[[Any], Any] | None = None
     """Converts a value other than a plain number, name or path, or all values of a repeatable
     option (default ()). ValueError describes the fault."""
@@ -38,7 +37,6 @@ class Flag:
     complete: Callable[..., Any] | None = None
     """Shell completion, if the metavar does not determine it."""
     json: bool = False
-    """Whether `--json` sets it to json."""
     under: str = "Options"
     """Heading of the help for this option."""
     rare: bool = False
@@ -46,7 +44,6 @@ class Flag:
 
 
 FLAG = "flag"
-"""Key of the metadata of a field."""
 
 
 def flag(help: str, *, default: Any = None, **settings: Any) -> Any:

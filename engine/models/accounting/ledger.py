@@ -28,9 +28,7 @@ class Latency:
     bins: tuple[tuple[int, int], ...] = ()
     """(bin, replies), ascending; bin n is centred on 2^(n / DOUBLING) seconds."""
     seconds: float = 0.0
-    """Sum of all durations."""
     tokens: int = 0
-    """Output tokens of the replies."""
 
     @property
     def replies(self) -> int:
@@ -117,19 +115,14 @@ class UsageTotals:
     """Totals of the requests to one or several models, at one moment."""
 
     outcomes: tuple[tuple[Outcome, int], ...]
-    """(outcome, count) of the replies."""
     faults: tuple[tuple[RequestOutcome, str, int], ...]
     """(fate, class name of the error, count) of requests without a reply."""
     usage: Usage
-    """Sum of the tokens of the replies."""
     dollars: float
-    """Cost of the replies whose price is known."""
     unconfirmed: float
     """Maximum dollars of unconfirmed requests, and of replies without usage."""
     unpriced: int
-    """Replies whose price is not known."""
     in_flight: int = 0
-    """Requests in flight now."""
     at_risk: float = 0.0
     """Maximum dollars of the requests in flight."""
     accounts_added: int = 0
@@ -198,11 +191,9 @@ class Ledger:
         return self._pages[model]
 
     def accounts(self) -> dict[str, UsageTotals]:
-        """The totals of each model."""
         return {model: page.account() for model, page in self._pages.items()}
 
     def total(self) -> UsageTotals:
-        """The totals of all models together."""
         return sum_usage(self.accounts().values())
 
 
@@ -234,12 +225,10 @@ class Page:
         self._enter(worst)
 
     def failed(self, fate: RequestOutcome, kind: str, worst: float) -> None:
-        """Enter a failed request."""
         self.fault(fate, kind, worst)
         self._enter(worst)
 
     def fault(self, fate: RequestOutcome, kind: str, worst: float) -> None:
-        """Count a fault."""
         self.faults[fate, kind] += 1
         self.fates[fate] += 1
         if fate == "unconfirmed":
@@ -394,9 +383,7 @@ class Accounting:
 
     prices: PriceList
     budget: "Budget | None" = None
-    """None: no cap."""
     quarantine: "Quarantine | None" = None
-    """None: malformed bodies are not kept."""
     ledger: Ledger = field(default_factory=Ledger)
 
     @classmethod

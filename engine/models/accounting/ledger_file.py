@@ -69,7 +69,6 @@ class LedgerFile:
         """Opened with the first entry, since replays send no requests."""
         self._end = 0
         self._slots: dict[str, int] = {}
-        """Offset of the figures of each model."""
 
     def by_model(self) -> dict[str, UsageTotals]:
         return _summed(self._earlier, self._sitting())

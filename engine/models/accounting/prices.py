@@ -41,7 +41,6 @@ PUBLIC_PROVIDERS = {
     "moonshot": "moonshotai",
     "bedrock": "aws",
 }
-"""Our provider -> its name in genai-prices."""
 
 HALF_WHEN_DEFERRED = ("openai", "anthropic")
 """Vendors whose deferred calls cost half. genai-prices states this for new models only."""
@@ -67,7 +66,6 @@ class Price:
     source: str
     """URL of the price list, or the package with its version; empty if unknown."""
     tiers: Mapping[str, float] = field(default_factory=dict)
-    """Price factors of service tiers, by name."""
     above: int = 0
     """Prompt tokens beyond which a call is priced by `beyond`; 0 if all lengths cost the same."""
     beyond: "Price | None" = None
@@ -83,7 +81,6 @@ class Price:
         return replace(self.times(self.batch), batch=1.0)
 
     def times(self, part: float) -> "Price":
-        """The prices multiplied by a factor."""
         return replace(
             self,
             input=self.input * part,
