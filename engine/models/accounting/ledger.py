@@ -5,7 +5,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from zlib import crc32
 
 from ....cache.reply import Outcome, Reply, Usage
@@ -334,8 +334,15 @@ def written_down(figures: tuple[float, ...]) -> UsageTotals:
 
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-_SUMMED = ("dollars", "unconfirmed", "unpriced", "in_flight", "at_risk", "accounts_added")
-"""Summed fields of `UsageTotals`, in the order of its arguments."""
+_SUMMED = (
+    "dollars",
+    "unconfirmed",
+    "unpriced",
+    "in_flight",
+    "at_risk",
+    "accounts_added",
+    "unstated",
+)
 
 
 def sum_usage(accounts: Iterable[UsageTotals]) -> UsageTotals:
@@ -348,13 +355,15 @@ def sum_usage(accounts: Iterable[UsageTotals]) -> UsageTotals:
         for fate, kind, count in account.faults:
             faults[fate, kind] += count
     usages = [account.usage for account in accounts]
+    sums: dict[str, Any] = {
+        name: sum(getattr(account, name) for account in accounts) for name in _SUMMED
+    }
     return UsageTotals(
         tuple(sorted(outcomes.items())),
         _sorted(faults),
         Usage(*(sum(getattr(usage, name) for usage in usages) for name in _COUNTS)),
-        *(sum(getattr(account, name) for account in accounts) for name in _SUMMED),
         latency=sum_latency(account.latency for account in accounts),
-        unstated=sum(account.unstated for account in accounts),
+        **sums,
     )
 
 
