@@ -17,14 +17,14 @@ from .files import read_bounded, replace_file
 MAX_BYTES = 2**24
 """Size limit of one value."""
 MAX_FILES = 200
-"""Values kept; the oldest go first."""
+"""Maximum number of values; the oldest go first."""
 
 
 def derived(name: str, stamp: str) -> bytes | None:
     """Return the value kept under a name; None if missing or under another stamp."""
     with suppress(OSError, RunFolderError):
-        found, _, value = read_bounded(_file(name), MAX_BYTES).partition(b"\n")
-        if found.decode(errors="replace") == stamp:
+        kept_stamp, _, value = read_bounded(_file(name), MAX_BYTES).partition(b"\n")
+        if kept_stamp.decode(errors="replace") == stamp:
             return value
     return None
 
@@ -35,7 +35,7 @@ def keep_derived(name: str, stamp: str, value: bytes) -> None:
         file = _file(name)
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(file, [stamp.encode(), b"\n", value], durable=False, mode=0o600)
-        files = sorted(file.parent.iterdir(), key=lambda each: each.stat().st_mtime_ns)
+        files = sorted(file.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)
         for old in files[:-MAX_FILES]:
             old.unlink()
 
