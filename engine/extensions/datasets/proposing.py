@@ -193,7 +193,7 @@ def propose_all(source: Path, limit: int | None, settings: ProposeSettings) -> i
     say(f"tasks with a pair: {len(drawn):,}" + (f"; without: {reasons}" if reasons else ""))
     if drawn:
         # A right against a wrong proposal: acceptance and rejection read the same for all tasks.
-        say(leakage_check(drawn).line)
+        say(leakage_check(balanced(drawn, settings.seed)).line)
     if settings.pairs and drawn:
         _write(settings.pairs, drawn, settings.seed, about)
     file = settings.output.with_name(f"{settings.output.stem}.about.json")

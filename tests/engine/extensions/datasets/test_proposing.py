@@ -17,6 +17,7 @@ from oversight.protocols import Agent
 from oversight.protocols.datasets.checkers import Checker
 from oversight.protocols.datasets.forms import JsonLines
 from oversight.protocols.datasets.jsonl import write_jsonl
+from oversight.protocols.datasets.leak import leakage_check
 from oversight.protocols.datasets.open_tasks import (
     OpenQuestion,
     Task,
@@ -126,6 +127,7 @@ def test_the_files_are_data_sets_and_the_same_command_pays_nothing(tasks, comman
     counts = [sum(counts.values()) for counts in about["proposals"].values()]
     assert counts == [18, 18]
     assert about["p.jsonl"]["problems"] == 36
+    assert leakage_check(JsonLines(str(files[2])).load()).line in first.err
     loaded = JsonLines(str(files[1])).load()
     assert {instruction_of(one.id)[0] for one in loaded} == {"right", "fault"}
     assert {len(one.flaws) for one in loaded if "-fault-" in one.id and one.values[0] != 1} <= {
