@@ -86,8 +86,8 @@ def run_folder(
     now = row_codes(sweep.rows)
     folder = settings.folder or folder_of(sweep, now)
     if settings.allow_changed_code == "new folder" and is_run(folder):
-        known = read_manifest(folder).code_of(sweep)
-        if known is not None and known.changes(now, sweep.rows):
+        earlier = read_manifest(folder).code_of(sweep)
+        if earlier is not None and earlier.changes(now, sweep.rows):
             folder = _free(folder)
     manifest = Manifest(
         sweep.identity,
@@ -105,8 +105,8 @@ def run_folder(
         store_id="" if kept_in is None else kept_in.id,
     )
 
-    def resume(known: Manifest) -> Manifest:
-        changes = known.code.changes(now, sweep.rows)
+    def resume(earlier: Manifest) -> Manifest:
+        changes = earlier.code.changes(now, sweep.rows)
         if changes and settings.allow_changed_code is not True:
             rows = listed(changes.values(), "\n  ")
             raise RunFolderError(
@@ -116,8 +116,8 @@ def run_folder(
                 "(in Python: allow_changed_code=True)\n"
                 f"to rerun these rows, and the rest from the store: --run-folder {_free(folder)}"
             )
-        code = known.code.adopting(now, changes)
-        return structs.replace(known, code=code)
+        code = earlier.code.adopting(now, changes)
+        return structs.replace(earlier, code=code)
 
     grid = replace(sweep, code=combined(now))
     providers = loaded.file.providers.items()

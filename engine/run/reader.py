@@ -123,10 +123,10 @@ class RunReader:
     @property
     def sides(self) -> Mapping[int, SidesRead]:
         """By place, what checkers found after the run in the speeches of a cell. RunFolderError."""
-        stamp, kept = _stamp(self.folder / EVENTS), self._kept.get(SIDES)
-        if kept is None or kept[0] != stamp:
-            kept = self._kept[SIDES] = stamp, read_sides(self.folder)
-        sides: Mapping[int, SidesRead] = kept[1]
+        stamp, entry = _stamp(self.folder / EVENTS), self._kept.get(SIDES)
+        if entry is None or entry[0] != stamp:
+            entry = self._kept[SIDES] = stamp, read_sides(self.folder)
+        sides: Mapping[int, SidesRead] = entry[1]
         return sides
 
     def outcomes(self) -> Iterator[OutcomeRecord]:

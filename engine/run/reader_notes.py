@@ -105,7 +105,7 @@ def add_note(run: RunReader, place: Place, turn: str, kind: str, text: str) -> N
         raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters; this one has {len(text):,}")
     problem = run.problems[place.problem]
     labels = [answer.label for answer in problem.question.answers]
-    label = next((each for each in labels if turn.removeprefix(each) != turn), "")
+    label = next((candidate for candidate in labels if turn.removeprefix(candidate) != turn), "")
     number = turn.removeprefix(label)
     if turn and (not label or not (number == JUDGE or (number.isascii() and number.isdecimal()))):
         raise UsageError(f"unknown turn {turn!r}: name the world and the turn, as {labels[0]}1")

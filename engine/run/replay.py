@@ -66,26 +66,26 @@ def open_run(
     folder: Path,
     overrides: Iterable[str] = (),
     passages: Path | None = None,
-    own: Path | None = None,
+    user_file: Path | None = None,
 ) -> LoadedSweep:
-    """The sweep of a run folder: its file, its overrides, its problems.
+    """Return the sweep of a run folder: its file, its overrides, its problems.
 
-    passages: where source texts are that were left out of the folder; see `with_passages`. own: a
-    sweep file of the user, read instead of the folder's. Only code and addresses in this file are
-    used, and none from the flags of the run.
+    passages: where the left-out source texts are; see `with_passages`. user_file: a sweep file of
+    the user, read instead of the folder's. Only code and addresses in this file are used, and none
+    from the flags of the run.
     """
     run = RunReader(folder)
     manifest, problems = run.manifest, with_passages(run.problems, passages)
-    document = Document.read(own or folder / SWEEP)
+    document = Document.read(user_file or folder / SWEEP)
     if document.text.startswith(PYTHON_MARK):
         return _open_python_run(folder, document.text, problems, tuple(overrides), manifest.apis)
-    document.make_inert(inert(folder), own is not None, remembered_addresses(folder))
+    document.make_inert(inert(folder), user_file is not None, remembered_addresses(folder))
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
     document.value.setdefault("name", manifest.name)
     for name, (examples, names_rows) in kept_shots(folder / SHOTS).items():
         document.shots[name] = with_passages(examples, passages), names_rows
-    checked = checked_sweep(document, own or folder / SWEEP, problems, manifest.prompt_sets)
+    checked = checked_sweep(document, user_file or folder / SWEEP, problems, manifest.prompt_sets)
     return loaded(checked, apis=manifest.apis)
 
 
@@ -120,7 +120,7 @@ def _open_python_run(
         raise UsageError(f"--set {overrides[0]}: {folder} was made from Python; set it there")
     try:
         file = read_python_sweep(text, problems)
-        file.document.make_inert(inert(folder), own=False, noted=remembered_addresses(folder))
+        file.document.make_inert(inert(folder), is_users=False, noted=remembered_addresses(folder))
         return loaded(file, apis=apis)
     except RunFolderError as exc:
         raise RunFolderError(
@@ -367,26 +367,26 @@ class Rebuilt(NamedTuple):
 async def rebuild(
     folder: Path,
     store: Path | str | None = None,
-    own: Path | None = None,
+    user_file: Path | None = None,
 ) -> Rebuilt:
     """Make the database of a run again; the one before is kept under another name.
 
-    own: the user's sweep file, read instead of the folder's copy: only code and data files that it
-    names are read. store: None for the one that this machine noted for the run, else the user's.
-    UsageError for a run in which nothing is wrong, or of another sweep; RunFolderError; StoreError.
+    user_file: the user's sweep file, read instead of the folder's copy: only code and data files in
+    it are read. store: None for the one that this machine remembers for the run, else the user's.
+    UsageError for an intact run, or one of another sweep; RunFolderError; StoreError.
     """
     refuse_links_within(folder)
     before = _known(folder)
     began = _started(folder)
     started = began.overrides, began.limit
     file = read_sweep_file(
-        own or folder / SWEEP, *started, inert=inert(folder), own=own is not None
+        user_file or folder / SWEEP, *started, inert=inert(folder), is_users=user_file is not None
     )
     loaded = load_sweep(part_of(file, began.part) if began.part else file)
     if before.identity not in ("", loaded.sweep.identity):
         raise UsageError(
-            f"{folder} was a run of another sweep than {own or folder / SWEEP} is: name the one "
-            "that it was started with"
+            f"{folder} was a run of another sweep than {user_file or folder / SWEEP} is: name the "
+            "one that it was started with"
         )
     store_url = store_name(store or remembered_store(folder, before.id) or None)
     if not store and before.store not in ("", shown_name(store_url)):

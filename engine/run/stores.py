@@ -19,12 +19,12 @@ _KEYWORDS = re.compile(
 )
 
 
-def store_name(given: Path | str | None) -> str:
+def store_name(chosen: Path | str | None) -> str:
     """The name of the store: the one given, else $OVERSIGHT_STORE, else the user's cache folder.
 
     A folder is made absolute, so that other processes find it. UsageError for an invalid name.
     """
-    text = str(given) if given is not None else os.environ.get(STORE_VARIABLE, "")
+    text = str(chosen) if chosen is not None else os.environ.get(STORE_VARIABLE, "")
     if is_url(name := checked_name(text)):
         return name
     folder = Path(name).expanduser() if name else platformdirs.user_cache_path("oversight")
@@ -96,8 +96,8 @@ def checked_name(text: str) -> str:
     )
 
 
-def store_path(given: Path | str | None) -> Path:
+def store_path(chosen: Path | str | None) -> Path:
     """The folder of the store that `store_name` names. UsageError for a database."""
-    if is_url(name := store_name(given)):
+    if is_url(name := store_name(chosen)):
         raise UsageError("the store is a database; this needs a folder: name it with --store")
     return Path(name)

@@ -133,14 +133,14 @@ class Document:
         """Whether a value was set on the command line."""
         return self.place(key).startswith("--set")
 
-    def make_inert(self, why: str, own: bool, noted: Iterable[str] = ()) -> None:
+    def make_inert(self, why: str, is_users: bool, noted: Iterable[str] = ()) -> None:
         """Load nothing that a run folder alone names; `set` then adds the flags of its run.
 
-        own: whether the document is the user's own sweep file, given for the run folder's. noted:
+        is_users: whether the document is the user's sweep file, and not the run folder's. noted:
         names that the user gave when this machine made the run.
         """
         self._noted = frozenset(noted)
-        self.inert, self._own = why, frozenset(texts_of(self.value) if own else ())
+        self.inert, self._own = why, frozenset(texts_of(self.value) if is_users else ())
 
     def is_foreign(self, key: Key, *names: str) -> bool:
         """Whether a value comes from a run folder; not if the user's own sweep file, or the note of
@@ -149,10 +149,10 @@ class Document:
             return False
         return not (names and (self._own | self._noted).issuperset(names))
 
-    def refuse_if_foreign(self, key: Key, what: str, *names: str) -> None:
+    def refuse_if_foreign(self, key: Key, noun: str, *names: str) -> None:
         """Raise UsageError if only a run folder asks for something outside of it to be loaded."""
         if self.is_foreign(key, *names):
-            raise self.fault(key, f"{what} is not loaded", self.inert)
+            raise self.fault(key, f"{noun} is not loaded", self.inert)
 
     def fault(self, key: Key, message: str, hint: str = "") -> UsageError:
         """An error about a value: its line, its name, what is wrong, and how to fix it."""
@@ -161,20 +161,25 @@ class Document:
         return UsageError(f"{text}\n  {hint}" if hint else text)
 
     def unknown(
-        self, key: Key, known: Iterable[str], what: str = "setting", all: str = "", shown: str = ""
+        self,
+        key: Key,
+        options: Iterable[str],
+        noun: str = "setting",
+        all: str = "",
+        printed: str = "",
     ) -> UsageError:
         """An error about an unknown name, with the nearest known one.
 
         all: heading of the list of known names; if empty, `settings of` their owner.
-        shown: printed instead of that list.
+        printed: printed instead of that list.
         """
-        names = list(known)
+        names = list(options)
         near = suggestion(str(key[-1]), names, cutoff=0.5)
         owner = next((f" of {part}" for part in key[-2::-1] if isinstance(part, str)), "")
         return self.fault(
             key,
-            f"unknown {what}{near}",
-            f"{all or f'settings{owner}'}: {shown or ', '.join(names)}",
+            f"unknown {noun}{near}",
+            f"{all or f'settings{owner}'}: {printed or ', '.join(names)}",
         )
 
     def mapping(self, key: Key, value: Any) -> dict[str, Any]:
@@ -380,10 +385,10 @@ class Node:
         return self.document.fault(self.key, message, hint)
 
     def unknown(
-        self, known: Iterable[str], what: str = "setting", all: str = "", shown: str = ""
+        self, options: Iterable[str], noun: str = "setting", all: str = "", printed: str = ""
     ) -> UsageError:
         """An error about this name, which is unknown; see `Document.unknown`."""
-        return self.document.unknown(self.key, known, what, all, shown)
+        return self.document.unknown(self.key, options, noun, all, printed)
 
 
 class Faults:

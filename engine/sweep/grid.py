@@ -264,10 +264,12 @@ def models_in(settings: object) -> Iterator[str]:
 
 def shared_parts(rows: Iterable[GridRow]) -> dict[str, tuple[str, ...]]:
     """By kind of protocol, the settings that all its rows share, as parts of their names."""
-    found: dict[str, tuple[str, ...]] = {}
+    parts_by_kind: dict[str, tuple[str, ...]] = {}
     for kind, *settings in (row.parts for row in rows if row.parts):
-        found[kind] = tuple(part for part in found.get(kind, settings) if part in settings)
-    return found
+        parts_by_kind[kind] = tuple(
+            part for part in parts_by_kind.get(kind, settings) if part in settings
+        )
+    return parts_by_kind
 
 
 def joined_digest(*parts: str) -> str:

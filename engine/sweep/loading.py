@@ -53,7 +53,7 @@ def class_named(
     catalogue: Mapping[str, type[Base]],
     base: type[Base],
     group: str,
-    what: str,
+    noun: str,
     heading: str,
 ) -> type[Base]:
     """The class that a node of the sweep file is named after.
@@ -73,7 +73,7 @@ def class_named(
         return user_class(node, base, group)
     names = [*catalogue, *registered(group)]
     hint = f"{', '.join(names)}; or from elsewhere: my_module:MyClass, my_file.py:MyClass"
-    raise node.unknown(names, what, heading, shown=hint)
+    raise node.unknown(names, noun, heading, printed=hint)
 
 
 def load_problems(node: Node, folder: Path, seed: int = 0) -> Loaded:

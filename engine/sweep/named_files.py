@@ -33,17 +33,17 @@ KEY: Key = ("prompts",)
 
 
 def prompt_sets(
-    document: Document, folder: Path, default: PromptSet, kept: Changes | None = None
+    document: Document, folder: Path, default: PromptSet, recorded: Changes | None = None
 ) -> tuple[tuple[PromptSet, ...], Changes]:
     """Every prompt set of `prompts` (a list is an axis), and the blocks read from files for them.
 
     A set is `default`, the name of another set that ships with the program, the path of a file, or
     a mapping of changed sections. The mapping may name the set that it changes under `set`, and has
     a `name`, or is named after the changed blocks and its digest. default: with the words of the
-    protocols here. kept: blocks stored in a run folder, used instead of the files. UsageError names
-    the line and the fix.
+    protocols here. recorded: blocks stored in a run folder, used instead of the files. UsageError
+    names the line and the fix.
     """
-    reader = _SetReader(document, folder, default, kept or {})
+    reader = _SetReader(document, folder, default, recorded or {})
     sets = tuple(
         map(reader.read, Node(document, KEY, document.value.get(KEY[0], "default")).alternatives())
     )
@@ -55,11 +55,13 @@ def prompt_sets(
 class _SetReader:
     """Reads the prompt sets of one sweep file."""
 
-    def __init__(self, document: Document, folder: Path, default: PromptSet, kept: Changes) -> None:
+    def __init__(
+        self, document: Document, folder: Path, default: PromptSet, recorded: Changes
+    ) -> None:
         self._document = document
         self._folder = folder
         self._default = default
-        self._kept = kept
+        self._kept = recorded
         self._keys: dict[str, Key] = {}
         """Name of each set so far -> its place in the sweep file."""
         self.blocks: dict[str, Mapping[str, str]] = {}

@@ -268,18 +268,18 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
 
 
 def _tempered(
-    document: Document, point: RoleSettings, asked: Mapping[str, Any], *names: str
+    document: Document, point: RoleSettings, request_settings: Mapping[str, Any], *names: str
 ) -> RoleSettings:
     """`point` without `auto` temperatures, and with None for those that its model does not accept.
 
-    asked: the settings of its requests. names: the settings to decide; by default `temperature`.
+    request_settings: of its model. names: the settings to decide; by default `temperature`.
     """
     names = names or ("temperature",)
     settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
-    if not asked["model"].startswith(PREFIX):
+    if not request_settings["model"].startswith(PREFIX):
         pass
 
-        if not uses_temperature(document, asked):
+        if not uses_temperature(document, request_settings):
             settled = dict.fromkeys(names) | settled
     return settled
 
@@ -402,10 +402,12 @@ def _is(type_: Any, role: type[Any]) -> bool:
     return any(isinstance(option, type) and issubclass(option, role) for option in options)
 
 
-def uses_temperature(document: Document, asked: Mapping[str, Any]) -> bool:
-    """Return whether a model uses a temperature. asked: the settings of its requests."""
-    model, top_p = asked["model"], asked.get("top_p")
-    effort = thinking_effort(asked.get("effort", ""), asked.get("thinking_tokens"))
+def uses_temperature(document: Document, request_settings: Mapping[str, Any]) -> bool:
+    """Return whether a model uses a temperature. request_settings: the settings of its requests."""
+    model, top_p = request_settings["model"], request_settings.get("top_p")
+    effort = thinking_effort(
+        request_settings.get("effort", ""), request_settings.get("thinking_tokens")
+    )
     return takes_temperature(model, effort, top_p, _reach(document, model))
 
 
@@ -428,10 +430,12 @@ def check_parameters(node: Node, point: Mapping[str, Any]) -> None:
                 raise at.fault(f"{model}: {lack.reason}", lack.remedy)
 
 
-def endpoint_of(model: str, own: Mapping[str, Any], providers: Mapping[str, Any]) -> Endpoint:
+def endpoint_of(
+    model: str, model_settings: Mapping[str, Any], providers: Mapping[str, Any]
+) -> Endpoint:
     """How a model is asked, as far as its supported parameters depend on it. own, providers: the
     settings of the model and of its provider."""
-    settings = {**own, **providers}
+    settings = {**model_settings, **providers}
     dated = entry(provider_of(model)).dated
     return Endpoint(
         version=str(settings.get("version") or "") if dated else "",

@@ -64,7 +64,7 @@ def report_rows(protocols: Iterable[Protocol]) -> tuple[Row, ...]:
     apart: dict[str, Settings] = {}
     for alike in namesakes.values():
         apart |= zip(alike, _differing([*alike.values()]), strict=True)
-    taken: Counter[Names] = Counter()
+    counts: Counter[Names] = Counter()
     rows = []
     for address, protocol in distinct.items():
         parts = protocol.name_parts
@@ -81,8 +81,8 @@ def report_rows(protocols: Iterable[Protocol]) -> tuple[Row, ...]:
         if protocol.prompts is not None:
             parts = (*parts, f"prompts {protocol.prompts}")
         names = " ".join(parts), agent, judge
-        taken[names] += 1
-        if (number := taken[names]) > 1:
+        counts[names] += 1
+        if (number := counts[names]) > 1:
             parts = (*parts, f"#{number}")
         rows.append(row_of(protocol, (" ".join(parts), agent, judge), parts))
     return with_short_names(rows)
@@ -135,9 +135,9 @@ def with_short_names(rows: Sequence[Row]) -> tuple[Row, ...]:
 def _short_judges(models: Mapping[str, Any]) -> dict[str, str]:
     """By name of a judge, the name without the model or the kind that all judges share. models: by
     name of a judge; None for a judge of several models."""
-    whole = {name: name for name in models}
+    unchanged = {name: name for name in models}
     if len(models) < 2 or not all(name.startswith(f"{model} ") for name, model in models.items()):
-        return whole
+        return unchanged
     split = {name: name.removeprefix(f"{model} ").split(" ", 1) for name, model in models.items()}
     same_model = len({*models.values()}) == 1
     same_kind = len({words[0] for words in split.values()}) == 1
@@ -145,7 +145,7 @@ def _short_judges(models: Mapping[str, Any]) -> dict[str, str]:
         name: " ".join([*[models[name]] * (not same_model), *words[same_kind:]]) or words[0]
         for name, words in split.items()
     }
-    return short if len({*short.values()}) == len(short) else whole
+    return short if len({*short.values()}) == len(short) else unchanged
 
 
 def _anonymous(protocol: Protocol) -> Protocol:
@@ -167,24 +167,26 @@ def _names(protocol: Protocol) -> Names:
 def _differing(roles: Sequence[object]) -> list[Settings]:
     """By role, the settings in which these roles differ, as (name, value). Settings of a role
     within them that has one name everywhere stand under its name. None is left out."""
-    found: list[Settings] = [[] for _ in roles]
-    own = [
-        [each.name for each in fields(role) if each.name != "prompts"] if is_dataclass(role) else []
+    differing: list[Settings] = [[] for _ in roles]
+    field_names = [
+        [field.name for field in fields(role) if field.name != "prompts"]
+        if is_dataclass(role)
+        else []
         for role in roles
     ]
-    for name in dict.fromkeys(chain(*own)):
+    for name in dict.fromkeys(chain(*field_names)):
         values = [getattr(role, name, None) for role in roles]
-        shown = [*map(_shown, values)]
-        if len({*shown}) > 1:
-            within: list[Settings] = [[("", text)] if text else [] for text in shown]
+        texts = [*map(_shown, values)]
+        if len({*texts}) > 1:
+            within: list[Settings] = [[("", text)] if text else [] for text in texts]
         else:
             within = _differing(values)
-        for settings, inner, names in zip(found, within, own, strict=True):
+        for settings, inner, names in zip(differing, within, field_names, strict=True):
             if name in names:
                 settings += [
                     (name, f"{key.replace('_', ' ')} {text}".strip()) for key, text in inner
                 ]
-    return found
+    return differing
 
 
 def _shown(value: Any) -> str:

@@ -139,16 +139,16 @@ def read_sweep_file(
     limit: int | None = None,
     *,
     inert: str = "",
-    own: bool = True,
+    is_users: bool = True,
 ) -> SweepFile:
     """Read and check a whole sweep file; nothing is sent.
 
     overrides: `a.b=c` of `--set`. limit: maximum number of problems, taken from the front. inert,
-    own: as in `Document.make_inert`, for the file of a run folder or the user's replacement.
+    is_users: as in `Document.make_inert`, for the file of a run folder or the user's replacement.
     UsageError names file, line, key, value and remedy.
     """
     document = Document.read(path)
-    document.make_inert(inert, own)
+    document.make_inert(inert, is_users)
     for assignment in overrides:
         document.set(assignment)
     sweep = checked_sweep(document, path)
@@ -344,14 +344,14 @@ def check_use(
     document: Document,
     models: Mapping[str, Any],
     providers: Mapping[str, Any],
-    asked: Iterable[str],
+    used: Iterable[str],
 ) -> None:
     """Check that the sweep uses every model and every own server that has settings.
 
-    asked: the models of the sweep. Models that only the file names, and a flag replaced, are
+    used: the models of the sweep. Models that only the file names, and a flag replaced, are
     allowed too. UsageError names settings without a use.
     """
-    mentioned = {*asked, *(model for _, model in _mentions(document.written()))}
+    mentioned = {*used, *(model for _, model in _mentions(document.written()))}
     known_models = sorted(name for name in mentioned if "/" in name)
     for name in models:
         if name not in mentioned:

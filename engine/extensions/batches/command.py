@@ -63,7 +63,7 @@ def command(
 
 def _cancelled(run: Path, sweep: Path | None, store: str | None) -> str:
     """Cancel the batches; the number that ended, as a text."""
-    loaded = open_run(run, own=sweep)
+    loaded = open_run(run, user_file=sweep)
     loaded.models.require_allowed(loaded.sweep.models)
     noted = remembered_store(run)
     name = store_name(store or (Path(noted).expanduser() if noted else None))

@@ -136,7 +136,7 @@ def serve(
             f"{target} is a run: --set, --run-folder and options of models are for a SWEEP"
         )
     store = None if settings.store is None else str(settings.store)
-    opened = open_run(run, own=sweep)
+    opened = open_run(run, user_file=sweep)
     cells = cells_with_verdict(opened.sweep, run, parts, limit)
     raise SystemExit(judged_by_persons(run, opened, cells, raters_per_transcript, store, seats))
 

@@ -91,7 +91,7 @@ class KeptTexts:
                 return None
         for cell in _cells(tables):
             cells.append(cell)
-            size += sum(2 * (len(own or "") + len(extra)) for _, _, own, extra in cell[3])
+            size += sum(2 * (len(text or "") + len(extra)) for _, _, text, extra in cell[3])
             if size > most:
                 return None
         return cls(calls, cells)
@@ -110,10 +110,10 @@ def _cells(tables: RunTables) -> Iterator[_CellTexts]:
 
 
 def search(
-    tables: RunTables, query: Query, rows: Collection[int], kept: KeptTexts | None = None
+    tables: RunTables, query: Query, rows: Collection[int], memory: KeptTexts | None = None
 ) -> list[Hit]:
     """Every hit in these rows, in the order of row, problem, draw, world and turn. RunFolderError
-    for a run that cannot be searched. kept: its texts, if they are in memory."""
+    for a run that cannot be searched. memory: its texts, if they are in memory."""
     patterns = [pattern for part in query.parts if (pattern := _pattern(part))]
     if not patterns:
         return []
@@ -121,27 +121,27 @@ def search(
     @lru_cache(REMEMBERED)
     def fitting(text: str) -> str:
         """A text that has all words; empty for any other."""
-        folded = kept.folded.get(text) if kept else None
+        folded = memory.folded.get(text) if memory else None
         if folded is None:
             folded = _folded(text)
-            if kept:
-                kept.folded[text] = folded
+            if memory:
+                memory.folded[text] = folded
         return text if all(pattern.search(folded) for pattern in patterns) else ""
 
     replies: dict[int | None, tuple[str, str]] = {}
     """By number, a call's text and its reasoning, each as far as it fits."""
-    for call, *texts in kept.calls if kept else _calls(tables):
-        if any(fits := (fitting(texts[0]), fitting(texts[1]))):
+    for call, *words in memory.calls if memory else _calls(tables):
+        if any(fits := (fitting(words[0]), fitting(words[1]))):
             replies[call] = fits
     spans_by_place: dict[tuple[int, Source, int | None, int, str], list[tuple[int, int]]] = {}
-    for row, problem, place, spoken in kept.cells if kept else _cells(tables):
+    for row, problem, place, spoken in memory.cells if memory else _cells(tables):
         if row not in rows:
             continue
-        for turn, number, own, extra in spoken:
+        for turn, number, words_here, extra in spoken:
             text, reasoning = replies.get(number, ("", ""))
             source: Source = "judgement" if turn is None else "turn"
             for kind, fit in (
-                (source, text if own is None else fitting(own)),
+                (source, text if words_here is None else fitting(words_here)),
                 ("reasoning", extra and fitting(extra)),
                 ("reasoning", reasoning),
             ):

@@ -88,8 +88,8 @@ def test_a_run_folder_names_nothing_that_a_sweep_file_of_the_user_lacks():
     text = "providers: {openai: {base_url: 'http://mine'}}\nprotocols: [a.py:A]"
     address, code = ("providers", "openai", "base_url"), ("protocols", 0)
     theirs, ours = (Document.parse(text, "s.yaml") for _ in range(2))
-    theirs.make_inert("look at it", own=False, noted=["openai http://mine"])
-    ours.make_inert("look at it", own=True)
+    theirs.make_inert("look at it", is_users=False, noted=["openai http://mine"])
+    ours.make_inert("look at it", is_users=True)
     assert theirs.is_foreign(address) and not ours.is_foreign(address)
     assert not theirs.is_foreign(*base_url_of("openai", "http://mine"))
     assert theirs.is_foreign(*base_url_of("xai", "http://mine")), "another key would go there"

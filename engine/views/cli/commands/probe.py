@@ -49,7 +49,7 @@ def command(
     is for all probes of RUN. --dry-run prints the number of questions. The same command resumes
     after a stop, and asks nothing twice.
     """
-    opened = open_run(run, own=sweep)
+    opened = open_run(run, user_file=sweep)
     opened.models.require_allowed(opened.sweep.models)
     cells = cells_with_verdict(opened.sweep, run, parts, problems)
     with closing(store_of(run, store)) as replies:

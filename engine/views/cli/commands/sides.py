@@ -58,7 +58,7 @@ def command(
     the bounds contain them. No verdict changes. --dry-run says how many cells are left to read. The
     budget is for all checks of RUN. The same command resumes after a stop, and asks nothing twice.
     """
-    opened, reader = open_run(run, own=sweep), RunReader(run)
+    opened, reader = open_run(run, user_file=sweep), RunReader(run)
     check = _side_check(opened, checker)
     model = check.checker.model
     opened.models.require_allowed([model])
