@@ -25,7 +25,9 @@ from .judges.case import Shot as Shot
 from .judges.judge import Judge as Judge
 from .judges.jury import Jury as Jury
 from .judges.logprob import LogprobJudge as LogprobJudge
+from .judges.published import PublishedJudge as PublishedJudge
 from .judges.repeated import Ensemble as Ensemble
+from .judges.repeated import Redrawn as Redrawn
 from .judges.stated import DistributionJudge as DistributionJudge
 from .judges.stated import StatedJudge as StatedJudge
 from .judges.votes import VotesJudge as VotesJudge
@@ -49,6 +51,7 @@ from .mechanisms.market_making import MarketMaking as MarketMaking
 from .mechanisms.open_protocols import OpenConsultancy as OpenConsultancy
 from .mechanisms.open_protocols import OpenDebate as OpenDebate
 from .mechanisms.open_protocols import OpenTrust as OpenTrust
+from .mechanisms.open_protocols import Recorded as Recorded
 from .mechanisms.prover_estimator_debate import ProverEstimatorDebate as ProverEstimatorDebate
 from .prompts.prompt_set import Words as Words
 from .protocol import Conversation as Conversation

@@ -14,8 +14,11 @@ import click
 import pytest
 
 import oversight
+from oversight import protocols
 from oversight.engine.system import process as entry_points
 from oversight.engine.views.cli.group import oversight as commands
+from oversight.protocols.catalogue import JUDGES, PROTOCOLS
+from oversight.protocols.datasets.catalogue import LOADERS
 from tests.documents import PAGES, ROOT, blocks
 from tests.house.weight import kernel_files
 
@@ -100,6 +103,12 @@ def test_public_name_has_a_docstring(name):
 def test_inspect_task_has_a_docstring():
     pytest.importorskip("inspect_ai", reason="the extra `inspect` is not installed")
     assert oversight.oversight_task.__doc__
+
+
+def test_classes_that_sweep_files_name_can_be_imported_from_protocols():
+    for registry in (PROTOCOLS, JUDGES, LOADERS):
+        for entry in registry.values():
+            assert getattr(protocols, entry.__name__) is entry
 
 
 def test_examples_of_the_public_names_can_be_executed():
