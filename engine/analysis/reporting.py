@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import annotated_types
@@ -13,6 +14,7 @@ from .findings.finding import Finding
 from .measures import measures_finding, verdict_measures
 from .reports.formats import INTERVAL, listed
 from .reports.groups import pivot, pivot_finding, rows_where, value_of
+from .reports.paper import groups_table
 from .reports.report import arranged, finding
 from .rows import RunRows
 from .scoring.asd import BETAS
@@ -87,6 +89,9 @@ class Report(Analysis):
                 lines, by, results, measures=self.measures, paper=self.table is not None
             )
             part = arranged(found.parts[0], self.columns, self.sort)
+            if not self.columns:
+                paper = self.table is not None
+                part = replace(part, latex=partial(groups_table, results, part.lines, by, paper))
             return replace(found, parts=(part,))
         measured = verdict_measures(run, score, self.interval) if self.measures else ()
         return finding(

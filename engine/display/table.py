@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
@@ -67,6 +67,9 @@ class Table:
             ("body", tuple(tuple(map(one_line, cells)) for cells in self.body)),
             ("notes", tuple(one_line(note, MOST_NOTE) for note in self.notes)),
             ("alike", tuple(one_line(each, MOST_NOTE) for each in self.alike)),
+            ("above", tuple(one_line(each, MOST_NOTE) for each in self.above)),
+            ("heads", tuple(map(one_line, self.heads))),
+            ("spans", tuple((one_line(head), count) for head, count in self.spans)),
         ):
             object.__setattr__(self, name, inert)
 
@@ -265,44 +268,130 @@ def markdown_text(text: str) -> str:
     return text.translate(MARKDOWN).replace("](", r"]\(").replace("][", r"]\[")
 
 
-def as_latex(table: Table) -> str:
-    """A table of an article; facts that hold for all lines stand in its caption."""
+LONG = 45
+"""Lines of a table from which on it goes on over pages."""
+
+COLUMN, PAGE = 228.0, 460.0
+"""Points of one column of an article and of two, on letter paper, a little less."""
+
+DIGIT, SMALL, SIGN, LETTER, SEPARATION = 4.35, 4.1, 6.7, 4.4, 6.0
+"""Points of a digit, of one in scriptsize, of a sign, of a letter on average, and between two
+columns."""
+
+
+def as_latex(table: Table, comments: Iterable[str] = (), simulated: bool = False) -> str:
+    """A table of an article. Its caption is the title; notes are comments above it. simulated:
+    whether the caption says that models are simulated."""
     table = _without_what_is_alike(table, table.left) if len(table.body) > 1 else table
-    columns = "l" * table.left + "r" * (len(table.head) - table.left)
-    said = (table.title, *table.alike, *table.notes)
-    return latex_table(said, columns, table.head, map(latex_row, table.body))
+    names = [[latex_name(cell) for cell in cells[: table.left]] for cells in table.body]
+    figures = [[latex_cell(cell) for cell in cells[table.left :]] for cells in table.body]
+    title = f"{table.title}." + " Simulated models." * simulated
+    comments = (*comments, *table.alike, *table.notes)
+    body = [(*words, *numbers) for words, numbers in zip(names, figures, strict=True)]
+    long = len(body) > LONG
+    return latex_table(title, table.head, body, table.left, comments=comments, long=long)
 
 
-def latex_table(said: Iterable[str], columns: str, head: Iterable[str], body: Iterable[str]) -> str:
-    """A table no wider than its column of text; it needs booktabs and graphicx. said: sentences of
-    the caption, so that they are printed wherever the table is. body: lines, as `latex_row` makes
-    them."""
-    caption = " ".join(each if each.endswith(".") else f"{each}." for each in said)
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
-            rf"\caption{{{latex_cell(caption)}}}",
-            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            latex_row(head),
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}}",
-            r"\end{table}",
-        ]
-    )
+def latex_table(
+    caption: str,
+    head: Sequence[str],
+    body: Sequence[Sequence[str]],
+    left: int = 1,
+    *,
+    comments: Iterable[str] = (),
+    long: bool = False,
+) -> str:
+    r"""A table in \footnotesize (8 pt); it needs booktabs.
 
-
-def latex_row(cells: Iterable[str]) -> str:
-    """A line of a table.
-
-    A leading `[` or `*` stands in braces: after a line break LaTeX would read it as an option.
+    It is as wide as one column of an article, or as two if it does not fit into one. Columns of
+    words that are too wide break at blanks. body: cells in LaTeX; a line of one cell is a heading.
+    left: number of columns of words. comments: lines above it. long: a longtable over pages.
     """
-    line = " & ".join(map(latex_cell, cells)) + r" \\"
-    return re.sub(r"^(\s*)([\[*])", r"\1{\2}", line)
+    lines = [cells for cells in body if len(cells) > 1]
+    widths = [
+        max(latex_width(name), *(latex_width(cells[n], n < left) for cells in lines), 0.0)
+        + SEPARATION
+        for n, name in enumerate(head)
+    ]
+    numbers, words = sum(widths[left:]), sum(widths[:left])
+    # Names may take two lines before a table takes two columns.
+    page = PAGE if long or numbers + words / 2 > COLUMN else COLUMN
+    columns = ["l"] * left
+    if over := numbers + words > page:
+        share = max(page - numbers, 0.0) / words
+        room = [
+            max(width * share - SEPARATION, *(_longest_word(cells[n]) for cells in lines))
+            for n, width in enumerate(widths[:left])
+        ]
+        columns = [f"p{{{points:.0f}pt}}" for points in room]
+    shown = [
+        rf"\multicolumn{{{len(head)}}}{{@{{}}l@{{}}}}{{\emph{{{cells[0]}}}}} \\"
+        if len(cells) == 1
+        else " & ".join([RAGGED * over + cell for cell in cells[:left]] + [*cells[left:]]) + r" \\"
+        for cells in (tuple(map(_braced, cells)) for cells in body)
+    ]
+    form = f"@{{}}{''.join(columns)}{'r' * (len(head) - left)}@{{}}"
+    top = [r"\toprule", " & ".join(map(latex_cell, head)) + r" \\", r"\midrule"]
+    size = rf"\footnotesize\setlength{{\tabcolsep}}{{{SEPARATION / 2:.0f}pt}}"
+    above = [f"% {one_line(line, MOST_NOTE)}" for line in comments if line.strip()]
+    caption = rf"\caption{{{latex_cell(one_line(caption, MOST_NOTE))}}}"
+    if long:
+        found = [
+            r"% longtable needs \onecolumn and the package longtable",
+            *above,
+            rf"{{{size}",
+            rf"\begin{{longtable}}{{{form}}}",
+            caption + r" \\",
+            *top,
+            r"\endfirsthead",
+            *top,
+            r"\endhead",
+            *shown,
+            r"\bottomrule",
+            r"\end{longtable}}",
+        ]
+    else:
+        kind = "table*" if page == PAGE else "table"
+        found = [
+            *above,
+            rf"\begin{{{kind}}}",
+            rf"\centering{size}\setlength{{\belowcaptionskip}}{{4pt}}",
+            caption,
+            rf"\begin{{tabular}}{{{form}}}",
+            *top,
+            *shown,
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\end{{{kind}}}",
+        ]
+    return "\n".join(found)
+
+
+RAGGED = r"\raggedright\hangindent=1em "
+
+
+def _longest_word(cell: str) -> float:
+    """Points that its longest part takes, indented as in a second line."""
+    return max(latex_width(word, True) for word in re.split(" |/", cell)) + 2 * LETTER
+
+
+def latex_name(name: str) -> str:
+    """A name in LaTeX that may go on in another line after a slash."""
+    return latex_cell(one_line(name)).replace("/", r"/\allowbreak{}")
+
+
+def _braced(cell: str) -> str:
+    """A cell whose leading `[` or `*` LaTeX does not take for an option of the line break."""
+    return re.sub(r"^(\s*)([\[*])", r"\1{\2}", cell)
+
+
+def latex_width(cell: str, words: bool = False) -> float:
+    """About how many points a cell in LaTeX takes. words: not a number."""
+    small = cell.partition(r"{\scriptsize")[2].partition("}")[0]
+    signs = len(re.findall(r"\$-\$|\$\\pm\$|\+", cell))
+    printed = re.sub(r"\\,|\\[a-zA-Z]+|[\\{}$]", "", cell.replace(r"$\pm$", "±"))
+    letters = len(printed) * (LETTER if words else DIGIT)
+    return letters + signs * (SIGN - DIGIT) - len(small) * (DIGIT - SMALL) * bool(small)
 
 
 def latex_cell(cell: str) -> str:
@@ -311,13 +400,9 @@ def latex_cell(cell: str) -> str:
 
 
 def formatted(tables: Iterable[Table], format: str, width: int | None = None) -> str:
-    """Several tables as `text`, `markdown` or `latex`. width: columns of a terminal, for text."""
-    layouts: dict[str, Callable[[Table], str]] = {
-        "text": partial(as_text, width=width),
-        "markdown": as_markdown,
-        "latex": as_latex,
-    }
-    return "\n\n".join(map(layouts[format], tables))
+    """Several tables as `text` or `markdown`. width: columns of a terminal, for text."""
+    layout = partial(as_text, width=width) if format == "text" else as_markdown
+    return "\n\n".join(map(layout, tables))
 
 
 def as_csv(head: Sequence[str], body: Sequence[Sequence[object]]) -> str:

@@ -6,7 +6,7 @@ clusters} for programs. ± stands for a standard error only.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,6 +20,7 @@ from ...display.table import (
     NOT_MEASURED,
     Table,
     as_csv,
+    as_latex,
     formatted,
     markdown_text,
     wrapped,
@@ -241,8 +242,8 @@ class Part:
     """The part that replaces it in text, where that is shorter."""
     layout: "Callable[[int | None], Table] | None" = None
     """Its table in text, by the width of the terminal, where columns depend on it."""
-    latex: "Callable[[Part, Sequence[str]], str] | None" = None
-    """The whole finding in LaTeX, with its lead, if that differs from a plain table."""
+    latex: "Callable[[Iterable[str]], str] | None" = None
+    """Writes its table in LaTeX below some comments, where that is not the plain table."""
     other_figures: bool = False
     """Whether it has figures of rows that were not measured, such as their bounds."""
 
@@ -363,19 +364,7 @@ class Finding:
             case "csv":
                 return self.parts[0].csv()
             case "latex":
-                split = [part.measured() for part in self.parts]
-                comments = "".join(f"% {line}\n" for _, left_out in split for line in left_out)
-                found = replace(self, parts=tuple(part for part, _ in split))
-                if found.parts and (written := found.parts[0].latex):
-                    return comments + written(found.parts[0], self.lead)
-                # Each table may stand elsewhere, and says by itself that it is simulated.
-                about = self.lead
-                if headline := self.about.get("simulated") and self.about.get("headline"):
-                    comments += "".join(f"% {line}\n" for line in about if SIMULATED in line)
-                    kept = (line for line in about if SIMULATED not in line)
-                    about = tuple(line + f" {SIMULATED}." * (line == headline) for line in kept)
-                tables = [replace(each, alike=(*about, *each.alike)) for each in found.tables()]
-                return comments + formatted(tables, format)
+                return "\n\n".join(self._in_latex())
             case "text":
                 parts = [part.brief or part for part in self.parts]
                 tables = [part.in_text(width) for part in parts if part.lines and part.shown]
@@ -390,6 +379,19 @@ class Finding:
             lines = (part for line in lead for part in wrapped(line, width, "  "))
             return "\n".join(lines) + f"\n\n{shown}"
         return "  \n".join(map(markdown_text, lead)) + f"\n\n{shown}"
+
+    def _in_latex(self) -> Iterator[str]:
+        """A table per part. What its reader needs stands in the caption, the rest in comments."""
+        split = [part.measured() for part in self.parts]
+        left_out = [line for _, lines in split for line in lines]
+        simulated = any(SIMULATED in line for line in self.lead)
+        comments: tuple[str, ...] = (*self.lead, *left_out)
+        for part, _ in split:
+            if part.latex:
+                yield part.latex(comments)
+            elif part.lines and part.shown:
+                yield as_latex(part.table(), comments, simulated)
+            comments = ()
 
     def __str__(self) -> str:
         return self.text("text")

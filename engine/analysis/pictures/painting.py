@@ -366,7 +366,7 @@ MOST_HEIGHT = 250.0
 """Points that a figure in a column may be high."""
 
 STYLES = {
-    "column": Style(3.25, 12.0, 7.0, bounded=True),
+    "column": Style(3.17, 12.0, 7.0, bounded=True),
     "paper": Style(6.75, 12.0, 8.0),
     "slides": Style(10.0, 21.0, 14.0),
 }

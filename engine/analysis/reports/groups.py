@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ....protocols.settings import unknown
-from ...display.table import NONE, bare, latex_cell, latex_row, latex_table
+from ...display.table import NONE
 from ...display.text import counted
 from ...errors import UsageError
 from ...sweep.grid import GridRow
@@ -359,29 +359,8 @@ def pivot_finding(
     if paper:
         columns = [*names, asd, slope, jse]
     title = f"{results.name}: {results.measure}, by {', '.join(by)}"
-    part = Part("groups", title, columns, lines, notes, latex=paper_table if paper else None)
+    part = Part("groups", title, columns, lines, notes)
     return Finding((part,), {"score": results.score}, tuple(results.origins))
-
-
-def paper_table(part: Part, lead: Sequence[str]) -> str:
-    """The lines as a LaTeX table for one column of an article. Lines of several judges stand below
-    the name of each. lead: goes into the caption."""
-    table = part.table()
-    judged: dict[str, list[str]] = {}
-    for cells in table.body:
-        name, *others = cells[: table.left]
-        shown = [name, *map(bare, cells[table.left :])]
-        judged.setdefault(", ".join(others), []).append(latex_row(shown))
-    width = 1 + len(table.head) - table.left
-    body = []
-    for judge, lines in judged.items():
-        if judge:
-            body += [rf"\multicolumn{{{width}}}{{l}}{{\emph{{{latex_cell(judge)}}}}} \\"]
-        body += lines
-    # Long names break within their column: numbers take what they need.
-    columns = rf"@{{}}p{{.26\linewidth}}{'r' * (width - 1)}@{{}}"
-    head = (table.head[0], *table.head[table.left :])
-    return latex_table((table.title, *lead, *table.notes), columns, head, body)
 
 
 def _lift(line: PivotLine) -> str:

@@ -39,6 +39,7 @@ from .aggregate import OPEN_TRUST
 from .family import MARK, fragile, lifted, mark, rare_errors, same_verdicts, verdicts
 from .formats import ENDINGS
 from .groups import grouping, measured_parts, pivot
+from .paper import report_table
 from .results import Results, RowResult
 from .summary import (
     COUNTED,
@@ -186,7 +187,11 @@ def finding(
         rows = replace(rows, brief=rows.first(MOST_ROWS, "--all, some by --where"))
     elif not columns and not any(row.valid for row in results.rows):
         lines = pivot(results, grouping(results)) if many else rows.lines
-        rows = replace(rows, layout=partial(table_of, results, lines, notes=shown_notes))
+        rows = replace(
+            rows,
+            layout=partial(table_of, results, lines, notes=shown_notes),
+            latex=lambda comments: report_table(results, not short, (*comments, *notes)),
+        )
     family = verdicts(results)
     return Finding(
         (rows, *others),

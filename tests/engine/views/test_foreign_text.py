@@ -109,6 +109,6 @@ def test_no_room_for_an_output_is_one_line_and_leaves_nothing(
         check=False,
     )
     assert ran.returncode == 3, ran.stderr
-    assert "allow more (ulimit -f)" in ran.stderr.splitlines()[-1]
+    assert "raise it (ulimit -f)" in ran.stderr.splitlines()[-1]
     assert "Traceback" not in ran.stderr
     assert {*place.rglob("*")} == before

@@ -1,0 +1,201 @@
+"""LaTeX tables for one column of an article; they need the package booktabs.
+
+The caption says what a reader needs; everything else is a comment above the table.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from typing import TypeAlias
+
+from ...display.table import latex_name, latex_table
+from ...display.text import counted
+from ...providers.simulated import PREFIX
+from ...sweep.grid import models_in
+from ..findings.finding import percent
+from ..scoring.estimate import Estimate
+from .groups import PivotLine, grouping, pivot
+from .results import SCORE_NAMES, Results, RowResult
+from .summary import settings_of
+
+MOST_ROWS = 25
+"""Rows of a table; more are averaged in groups."""
+MARK = r"$^{\circ}$"
+
+Line: TypeAlias = RowResult | PivotLine
+Field: TypeAlias = Callable[[Line], str]
+
+
+def paper_table(
+    results: Results,
+    lines: Sequence[Line],
+    fields: Mapping[str, Field],
+    comments: Iterable[str] = (),
+    *,
+    by: Sequence[str] = (),
+    long: bool = False,
+) -> str:
+    r"""The lines that were measured, below the names of their judges, and agents if there are
+    several. fields: the cells of each column, in LaTeX. comments: lines above the table. by: the
+    dimensions of groups. long: a longtable over pages, for \onecolumn."""
+    lines = [line for line in lines if not line.unmeasured]
+    body = list[tuple[str, ...]]()
+    last = ""
+    for heading, name, line in _headed(lines, by):
+        if heading != last:
+            body.append((latex_name(heading),))
+            last = heading
+        body.append((latex_name(name), *(field(line) for field in fields.values())))
+    caption = " ".join(_sentences(results, lines, fields))
+    return latex_table(caption, ("protocol", *fields), body, comments=comments, long=long)
+
+
+def _headed(lines: Sequence[Line], by: Sequence[str]) -> list[tuple[str, str, Line]]:
+    """The lines with their headings and names, in the order in which headings occur first."""
+    named = [(*_names(line, by), line) for line in lines]
+    several = [len({names[n] for names in named} - {""}) > 1 for n in range(2)]
+    headed = []
+    for agent, judge, name, line in named:
+        parts = [f"agent: {agent}"] * several[0] + [f"judge: {judge}"] * several[1]
+        headed.append((", ".join(parts), name, line))
+    order = {heading: n for n, heading in enumerate(dict.fromkeys(h for h, *_ in headed))}
+    return sorted(headed, key=lambda each: order[each[0]])
+
+
+def _names(line: Line, by: Sequence[str]) -> tuple[str, str, str]:
+    """Agent and judge, "" for a group of several, and the name of a line."""
+    if isinstance(line, RowResult):
+        return line.agent, line.judge, line.protocol
+    values = dict(zip(by, line.group, strict=True))
+    agent, judge = (values.pop(role, "") if len(by) > 1 else "" for role in ("agent", "judge"))
+    return agent, judge, ", ".join(filter(None, values.values())) or "all"
+
+
+def plus_minus(estimate: Estimate | None, *, sign: bool = True) -> str:
+    """An estimate in LaTeX, with two decimals: `+.52 ±.09`; `[low, high]` where the two halves of
+    the interval differ by more than .005; a dash without an estimate."""
+    if estimate is None:
+        return "--"
+    value = _number(estimate.value, sign)
+    if estimate.interval is None:
+        return value
+    low, high = estimate.interval
+    below, above = estimate.value - low, high - estimate.value
+    if abs(above - below) <= 0.005:
+        return rf"{value}{{\scriptsize\,$\pm${_number(max(above, below), False)}}}"
+    ends = f"{_number(low, False)}, {_number(high, False)}"
+    return rf"{value}{{\scriptsize\,[{ends}]}}"
+
+
+def _number(value: float, sign: bool) -> str:
+    """Two decimals without a leading zero."""
+    text = f"{value:+z.2f}" if sign else f"{value:z.2f}"
+    if text == "+0.00":
+        return ".00"
+    return text.replace("0.", ".", 1).replace("-", "$-$")
+
+
+def lift_field(line: Line) -> str:
+    """The lift, with a ring where it differs from 0 by itself, but not after the correction."""
+    naive = line.row.naive if isinstance(line, RowResult) else line.naive
+    if naive or line.lift is None:
+        return "--"
+    alone = line.contrast is not None and line.contrast.verdict == "undecided"
+    interval = line.lift.interval
+    ring = MARK * (alone and interval is not None and not interval[0] <= 0 <= interval[1])
+    return plus_minus(line.lift) + ring
+
+
+def right_field(line: Line) -> str:
+    return percent(line.accuracy.value if line.accuracy else None).removesuffix("%")
+
+
+REPORT_FIELDS: Mapping[str, Field] = {
+    "ASD": lambda line: plus_minus(line.asd),
+    "lift": lift_field,
+    "right (%)": right_field,
+}
+
+
+PAPER_FIELDS: Mapping[str, Field] = {
+    "ASD": lambda line: plus_minus(line.asd),
+    "slope": lambda line: _slope(line),
+    "JSE": lambda line: plus_minus(line.jse if isinstance(line, PivotLine) else None),
+}
+
+
+def _slope(line: Line) -> str:
+    slope = line.slope if isinstance(line, PivotLine) else None
+    return plus_minus(slope.estimate if slope else None)
+
+
+def report_table(results: Results, every: bool, comments: Iterable[str]) -> str:
+    """The rows of a report; many are averaged in groups unless `every` row is asked for."""
+    comments = (*comments, *_provenance(results))
+    if len(results.rows) <= MOST_ROWS or every:
+        long = len(results.rows) > MOST_ROWS
+        return paper_table(results, results.rows, _with_lift(results.rows), comments, long=long)
+    by = grouping(results)
+    lines = pivot(results, by)
+    return paper_table(results, lines, _with_lift(lines), comments, by=by)
+
+
+def groups_table(
+    results: Results,
+    lines: Sequence[PivotLine],
+    by: Sequence[str],
+    paper: bool,
+    comments: Iterable[str],
+) -> str:
+    """The groups of a report. paper: with slope and JSE, as in the main table of the paper."""
+    fields = _with_lift(lines)
+    if paper:
+        sloped = any(line.slope for line in lines)
+        fields = {name: f for name, f in PAPER_FIELDS.items() if name != "slope" or sloped}
+    return paper_table(results, lines, fields, (*comments, *_provenance(results)), by=by)
+
+
+def _with_lift(lines: Sequence[Line]) -> Mapping[str, Field]:
+    lifted = any(line.lift for line in lines)
+    return {name: field for name, field in REPORT_FIELDS.items() if lifted or name != "lift"}
+
+
+def _provenance(results: Results) -> Iterator[str]:
+    """What a later reader needs to make the table again."""
+    seeds = sorted({row.axes.seed for row in results.rows if row.axes.seed is not None})
+    seed = f", seed {', '.join(map(str, seeds))}" * bool(seeds)
+    yield f"oversight-bench {version('oversight-bench')}, sweep {results.name}{seed}"
+    yield from settings_of(results)
+
+
+def _sentences(results: Results, lines: Sequence[Line], fields: Iterable[str]) -> list[str]:
+    """A caption of two to four lines: measures, problems, roles, intervals, lifts, simulation."""
+    score = SCORE_NAMES[results.score]
+    measures = [f"Agent score difference (ASD, {score})"]
+    names = [*fields]
+    measures += ["lift over the naive judge"] * ("lift" in names)
+    measures += ["slope of ASD over EAS"] * ("slope" in names)
+    measures += [f"judge score expected (JSE, beta {results.beta:g})"] * ("JSE" in names)
+    counts = sorted({line.n for line in lines if line.n}) or [0]
+    problems = f"{counts[0]:,} to " * (len(counts) > 1) + counted(counts[-1], "problem")
+    roles = []
+    for role in ("agent", "judge"):
+        several = {getattr(row, role) for row in results.rows} - {""}
+        roles += [f"{role} {name}" for name in several if len(several) == 1]
+    first = " and ".join([", ".join(measures[:-1]), measures[-1]] if measures[1:] else measures)
+    groups = any(isinstance(line, PivotLine) for line in lines)
+    sentences = [f"{first}; {', '.join([problems, *roles])}."]
+    sentences += ["Means over the rows of each group."] * groups
+    sentences.append("±: half the 95% interval; [ ]: interval where it is not symmetric.")
+    contrasts = [line.contrast for line in lines if line.contrast and line.lift]
+    if "lift" in names and contrasts:
+        held = sum(contrast.verdict in ("better", "worse") for contrast in contrasts)
+        if held == len(contrasts):
+            sentences.append("All lifts differ from 0 (Holm).")
+        else:
+            sentences.append(f"{held} of {len(contrasts)} lifts differ from 0 (Holm).")
+    models = {model for row in results.every for model in models_in(row.row.settings)}
+    if made_up := [model for model in models if model.startswith(PREFIX)]:
+        sentences.append(
+            "Simulated models." if len(made_up) == len(models) else "Some models are simulated."
+        )
+    return sentences
