@@ -12,12 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import orjson
+
 from ...protocols.datasets.loader import copies_line, grouped, overlap
 from ...protocols.judges.judge import Judge
 from ...protocols.judges.stated import StatedJudge
 from ...protocols.prompts.prompt_set import PromptSet
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
+from ...protocols.settings import Parameters
 from ..errors import UsageError
 from ..providers.catalogue import provider_names, provider_of
 from ..providers.simulated import PREFIX
@@ -26,7 +29,7 @@ from .document import Document, Faults, Key, Node, filled
 from .grid import MAX_CELLS
 from .loading import load_problems, problems_of
 from .roles import MakeSpeaker, agents, judges, protocols, words_of
-from .sweep import Row, Sweep, report_rows
+from .sweep import Row, Sweep, dataclasses_in, report_rows
 
 MAX_CELLS_AT_ONCE = 100_000
 """Maximum number of cells under way at once; each takes some kilobytes."""
@@ -214,6 +217,7 @@ def checked_sweep(
     with faults.noted():
         skipped = notes if top.grid == "skip" else None
         listed = tuple(protocols(section_of("protocols"), seats, benches, sets, skipped))
+    notes += _unpinned_hosts(listed)
     if read:
         from .named_files import unsuitable_agents
 
@@ -237,6 +241,22 @@ def checked_sweep(
         pins,
         data_notes=data_notes,
     )
+
+
+def _unpinned_hosts(protocols: Iterable[Protocol]) -> Iterator[str]:
+    """A note for the models of OpenRouter that any of its hosts may serve."""
+    roles = [part for part in dataclasses_in(list(protocols)) if isinstance(part, Parameters)]
+    pairs = {(str(getattr(role, "model", "")), role.extra_body or "{}") for role in roles}
+    models = {
+        model
+        for model, body in pairs
+        if model.startswith("openrouter/") and "provider" not in orjson.loads(body)
+    }
+    for model in sorted(models):
+        yield (
+            f"{model}: replies may come from hosts of different precision; pin one with "
+            "extra_body: {provider: {order: [HOST], allow_fallbacks: false}}"
+        )
 
 
 def _labels(node: Node) -> dict[str, str]:

@@ -131,6 +131,10 @@ class Columns(BaseModel):
                 raise ValueError(f"{self.within}[{n}]: {brief(part)} is not an object")
             yield {**row, **part}
 
+    def is_tie(self, row: Mapping[str, Any]) -> bool:
+        """Whether the answer of a pair is `A=B`, so neither is better."""
+        return bool(self.choices) and _preferred(value_of(row, self.answer)) == "="
+
     def asked(self, row: Mapping[str, Any]) -> str:
         """The question. ValueError if its columns hold no text."""
         parts = [text_of(name, value_of(row, name)) for name in self.question]
@@ -143,7 +147,7 @@ class Columns(BaseModel):
         key = value_of(row, self.answer)
         while isinstance(key, list) and len(key) == 1 and self.choices:
             key = key[0]
-        return key
+        return (self.choices and _preferred(key)) or key
 
     def options(self, row: Mapping[str, Any], first: int | None) -> "Options":
         """The right answers to draw from, and the wrong ones. ValueError names the column."""
@@ -438,6 +442,23 @@ def number_of(key: Any) -> int | None:
     text = str(key).strip()
     whole, _, rest = text.partition(".")
     return int(whole) if whole.isdecimal() and len(whole) < 9 and not rest.strip("0") else None
+
+
+def _preferred(key: Any) -> str:
+    """The better label of a comparison, such as B of `A<B` and `[[B>>A]]`; `=` for a tie; empty for
+    other values."""
+    word = "".join(key.strip(" []").split()) if isinstance(key, str) else ""
+    signs = set(word[1:-1])
+    if {word[:1], word[-1:]} != {"A", "B"} or len(signs) != 1 or not signs <= set("<>="):
+        return ""
+    return {">": word[0], "<": word[-1], "=": "="}[signs.pop()]
+
+
+def holds_image(value: Any) -> bool:
+    """Whether a value is an image as data sets store it: bytes, an object of them, or a list."""
+    if isinstance(value, list):
+        return any(map(holds_image, value))
+    return isinstance(value, bytes) or (isinstance(value, dict) and {"bytes", "path"} <= {*value})
 
 
 def bare_key(key: Any) -> str:

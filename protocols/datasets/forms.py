@@ -26,6 +26,7 @@ from .columns import (
     columns_of,
     first_number,
     has_column,
+    holds_image,
     number_of,
     optional_text,
     own_letters,
@@ -69,6 +70,9 @@ def published_forms() -> Mapping[str, Form]:
     return {name: Form.model_validate(form) for name, form in tables.items()}
 
 
+Images: TypeAlias = Literal["refuse", "ignore"]
+
+
 @dataclass(frozen=True, slots=True)
 class Mapper:
     """Problems from the rows of one table."""
@@ -78,6 +82,7 @@ class Mapper:
     answers: int | None
     """How many answers a problem has, the right one included; None for all."""
     settings: Mapping[str, str | bool]
+    images: Images = "refuse"
     by_content: bool = False
     """Whether draws of a row without an id follow from its content; else from its number."""
 
@@ -85,6 +90,10 @@ class Mapper:
         """(key of its draws, problem) of each row. DatasetError where the columns do not fit the
         table, or none is taken."""
         good = [row for *_, row in rows if not isinstance(row, DatasetError)]
+        images = (name for row in good for name in row if holds_image(row[name]))
+        if self.images == "refuse" and (name := next(images, "")):
+            reason = f"{name} holds images, which no role can read yet; images: ignore omits them"
+            raise DatasetError(rows[0][0], 0, reason)
         columns = next(
             (columns for columns in self.form.columns if any(map(columns.fit, good[:9]))),
             self.form.columns[0],
@@ -117,6 +126,9 @@ class Mapper:
                     if self.form.ids == "text":
                         inner_id = f"{id.partition('-')[0]}-{digest(text)[:8]}"
                     if not self._takes(part):
+                        continue
+                    if columns.is_tie(part):
+                        notes.change("ties", file, line)
                         continue
                     if not inner_id.isprintable():
                         raise ValueError(f"id: {inner_id!r} is not one line of text")
@@ -356,6 +368,8 @@ class JsonLines(RowLoader):
     {question: …, choices: …, answer: …}; CSV, TSV, JSON Lines, JSON, Parquet or Arrow."""
     answers: Annotated[int, Interval(ge=2, le=len(LABELS))] | None = None
     """How many answers a problem of a table has, the right one included; None for all."""
+    images: Images = "refuse"
+    """Whether a column of images is an error, or is ignored and questions are asked without it."""
 
     def __post_init__(self) -> None:
         super(JsonLines, self).__post_init__()
@@ -373,7 +387,7 @@ class JsonLines(RowLoader):
         if self.columns is not None:
             _check_columns(str(path), rows, columns)
         form = Form(columns=(columns,))
-        mapper = Mapper(form, self.seed, self.answers, {}, by_content=True)
+        mapper = Mapper(form, self.seed, self.answers, {}, self.images, by_content=True)
         yield from mapper.problems(rows, notes)
 
     def _own(self, path: Path, notes: Notes) -> Iterator[tuple[str, Problem]]:
@@ -459,6 +473,8 @@ class Hub(RowLoader):
     fits."""
     answers: int | None = 2
     """How many answers a problem has, the right one included; None: all that a row has."""
+    images: Images = "refuse"
+    """Whether a column of images is an error, or is ignored and questions are asked without it."""
 
     def __post_init__(self) -> None:
         super(Hub, self).__post_init__()
@@ -473,7 +489,7 @@ class Hub(RowLoader):
     def _problems(self, root: Path, notes: Notes) -> Iterator[tuple[str, Problem]]:
         """root is not used. DatasetError where the Hub has no such thing, or it cannot be read."""
         rows = list(self._placed(self._snapshot()))
-        mapper = Mapper(self._form(rows), self.seed, self.answers, {})
+        mapper = Mapper(self._form(rows), self.seed, self.answers, {}, self.images)
         return mapper.problems(rows, notes)
 
     def _form(self, rows: Sequence[Placed]) -> Form:

@@ -36,11 +36,12 @@ logger = logging.getLogger(__name__)
 LISTED = 20
 """Maximum number of bad rows that an error lists."""
 
-Change: TypeAlias = Literal["merged", "letters", "references", "left out"]
+Change: TypeAlias = Literal["merged", "letters", "references", "left out", "ties"]
 CHANGES: dict[Change, str] = {
     "merged": "an option reads like another one and was left out: write them apart if they differ",
     "letters": "the options' letters were taken off: columns: {letters: keep} keeps them",
     "references": "an option refers to others, so all stay in the order of the file",
+    "ties": "no answer is better, so the row was left out",
     "left out": "wrong answers were left out: answers: null keeps all",
 }
 """Changes that reading makes to a row, and the setting that decides otherwise."""
@@ -92,7 +93,7 @@ class Notes:
                 f"skipped rows: {len(self.bad):,} of {self.rows:,}, the first at {first}: "
                 f"{shown}{more}"
             )
-        yield from self.changes("merged")
+        yield from self.changes("merged", "ties")
 
     def changes(self, *kinds: Change) -> Iterator[str]:
         """A line for each kind of change, with the first places; all kinds by default."""

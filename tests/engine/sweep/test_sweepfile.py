@@ -334,3 +334,14 @@ def test_prompts_have_names_and_braces(written):
     (protocol, *_) = read_sweep_file(written(prompts + PLAIN)).protocols
     assert protocol.words.name == "short"
     assert protocol.words.text("judge.rules") == "Write \\frac{a}{b}, ${x} or {y}."
+
+
+HOST = "extra_body: {provider: {order: [a], allow_fallbacks: false}}"
+
+
+@pytest.mark.parametrize("body", ["", HOST])
+def test_a_model_of_openrouter_without_a_pinned_host_is_noted(tmp_path, body):
+    file, judge = tmp_path / "s.yaml", f"{{model: openrouter/meta/llama-4, {body}}}"
+    file.write_text(f"problems: {{bundled: passages}}\njudges: {judge}\nprotocols: naive_judge\n")
+    notes = [note for note in read_sweep_file(file).notes if "pin one with extra_body" in note]
+    assert len(notes) == (not body)
