@@ -244,7 +244,7 @@ QUIET = (
     *("failed otherwise", "truncated while thinking", "empty", "candid", "hidden characters"),
     *("unknown stop reasons", "thoughts aloud", "unclear side"),
 )
-"""Signs that are left out where their count is 0."""
+"""Issues that are left out where their count is 0."""
 
 COUNTED: Mapping[str, str] = {
     "truncated": "truncated",
@@ -263,8 +263,8 @@ COUNTED: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
-    """One sign of trouble, which may or may not be there."""
+class HealthIssue:
+    """A possible issue of a run, with the cells that have it."""
 
     name: str
     cells: int
@@ -288,43 +288,43 @@ class Health:
     cells: int
     """Cells that were run."""
     verdicts: int
-    signs: tuple[Sign, ...]
+    issues: tuple[HealthIssue, ...]
     sides_checked: tuple[int, int] = (0, 0)
     """Rows in which a checker read what speeches argue for, and rows with speeches."""
     guess: str = ""
     """How many unread speeches begin as refusals do, a first guess by words; empty for none."""
 
     @property
-    def off(self) -> tuple[Sign, ...]:
-        return tuple(sign for sign in self.signs if sign.off)
+    def failing(self) -> tuple[HealthIssue, ...]:
+        return tuple(issue for issue in self.issues if issue.off)
 
     def lines(self) -> list[str]:
-        """One line of figures, and one for each sign that is off."""
+        """One line of figures, and one for each issue that is off."""
         if not self.cells:
             return ["health: nothing has been run yet"]
         share = self.verdicts / self.cells
         parts = [f"{self.verdicts:,} of {self.cells:,} cells with a verdict ({share:.0%})"]
-        for sign in self.signs:
-            checked, rows = self.sides_checked if sign.name == "verbal refusals" else (1, 1)
+        for issue in self.issues:
+            checked, rows = self.sides_checked if issue.name == "verbal refusals" else (1, 1)
             if not checked:
-                parts += [f"{sign.name}: not checked"] * bool(rows)
-            elif sign.cells or sign.name not in QUIET:
-                share_told = f"{sign.share:.0%}" if sign.share >= 0.005 else "<1%"
-                there = sign.cells or sign.name == "label mass"
-                causes = ", ".join(f"{cause} {cells:,}" for cause, cells in sign.causes)
+                parts += [f"{issue.name}: not checked"] * bool(rows)
+            elif issue.cells or issue.name not in QUIET:
+                share_told = f"{issue.share:.0%}" if issue.share >= 0.005 else "<1%"
+                there = issue.cells or issue.name == "label mass"
+                causes = ", ".join(f"{cause} {cells:,}" for cause, cells in issue.causes)
                 about = causes or f"{checked:,} of {rows:,} rows checked" * (checked < rows)
                 share_told = share_told if there else "0"
-                parts.append(f"{sign.name} {share_told}{f' ({about})' if about else ''}")
+                parts.append(f"{issue.name} {share_told}{f' ({about})' if about else ''}")
         lines = [f"health: {' · '.join(parts)}"]
-        for sign in self.off:
-            mass = sign.name == "label mass"
-            often = f"mean {sign.share:.0%}" if mass else counted(sign.cells, "cell")
-            lines.append(f"  ! {sign.name}: {often}, such as {sign.example}; {sign.advice}")
+        for issue in self.failing:
+            mass = issue.name == "label mass"
+            often = f"mean {issue.share:.0%}" if mass else counted(issue.cells, "cell")
+            lines.append(f"  ! {issue.name}: {often}, such as {issue.example}; {issue.advice}")
         return [*lines, *[f"  ! {self.guess}"] * bool(self.guess)]
 
 
 class HealthCheck:
-    """Counts the signs of trouble in outcomes, one after the other."""
+    """Counts health issues in outcomes, one after the other."""
 
     def __init__(self) -> None:
         names = ("unreadable", "failed otherwise", *COUNTED.values())
@@ -361,20 +361,20 @@ class HealthCheck:
 
     def health(self, sides_checked: tuple[int, int] = (0, 0)) -> Health:
         """The health according to the outcomes added so far."""
-        signs = []
+        issues = []
         for name, cells in self._cells.items():
             share = cells / self._run if self._run else 0.0
-            signs.append(self._sign(name, cells, share, cells > 0 and share >= OFF))
+            issues.append(self._issue(name, cells, share, cells > 0 and share >= OFF))
         if self._lost:
             judged = sum(self._verdicts[judge] for judge in self._lost)
             mean = 1 - sum(self._lost.values()) / judged
-            signs.append(self._sign("label mass", self._low, mean, mean < MIN_CAPTURED_MASS))
-        return Health(self._run, self._verdicts.total(), tuple(signs), sides_checked)
+            issues.append(self._issue("label mass", self._low, mean, mean < MIN_CAPTURED_MASS))
+        return Health(self._run, self._verdicts.total(), tuple(issues), sides_checked)
 
-    def _sign(self, name: str, cells: int, share: float, off: bool) -> Sign:
+    def _issue(self, name: str, cells: int, share: float, off: bool) -> HealthIssue:
         causes = tuple(self._causes.most_common()) if name == "unreadable" else ()
         example, advice = self._examples.get(name, ""), ADVICE[name] * off
-        return Sign(name, cells, share, off, example, advice, causes)
+        return HealthIssue(name, cells, share, off, example, advice, causes)
 
     def _note(self, name: str, record: OutcomeRecord, said: str) -> None:
         self._cells[name] += 1

@@ -250,8 +250,8 @@ def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
         yield "leakage", leakage_check(run.problems).line.removeprefix("leakage check ")
     results = read_rows(run).results("brier", (1.0,))
     if results.health:
-        signs = (f"{sign.name} {sign.share:.1%}" for sign in results.health.off)
-        yield "health", ", ".join(signs) or "nothing unusual"
+        issues = (f"{issue.name} {issue.share:.1%}" for issue in results.health.failing)
+        yield "health", ", ".join(issues) or "nothing unusual"
     if argued := [row for row in results.rows if row.row.agent]:
         checked = sum(row.compliance.checked for row in argued)
         yield "compliance", f"side check in {checked:,} of {len(argued):,} rows with an agent"

@@ -10,7 +10,7 @@ from tests.engine.verdicts import NAIVE, PROPAGANDA, SMALL, records, results, sw
 
 def test_a_healthy_run_has_one_line() -> None:
     found = results(sweep(NAIVE, PROPAGANDA), SMALL).health
-    assert (found.cells, found.verdicts, found.off) == (8, 8, ())
+    assert (found.cells, found.verdicts, found.failing) == (8, 8, ())
     assert found.lines() == [
         "health: 8 of 8 cells with a verdict (100%) · unreadable 0 · truncated 0 · refused by the "
         "provider 0 · verbal refusals: not checked · failed tools 0"
@@ -64,19 +64,19 @@ def test_a_trouble_is_worth_a_word_from_one_cell_in_a_hundred_on(failed: int, of
     check = HealthCheck()
     for n in range(200):
         check.add(muddled if n < failed else sound)
-    (sign,) = [sign for sign in check.health().signs if sign.name == "unreadable"]
-    assert (sign.cells, sign.share, sign.off) == (failed, failed / 200, off)
+    (issue,) = [issue for issue in check.health().issues if issue.name == "unreadable"]
+    assert (issue.cells, issue.share, issue.off) == (failed, failed / 200, off)
 
 
-def test_counts_and_captured_mass_of_verdicts_are_signs_too() -> None:
+def test_counts_and_captured_mass_of_verdicts_are_issues_too() -> None:
     grid = sweep(PROPAGANDA)
     worlds = {("propaganda", "p0", 0): (0.9, 0.6), ("propaganda", "p1", 0): (0.8, 0.3)}
     check = HealthCheck()
     for record in records(grid, worlds, judgements=(Judgement((0.5, 0.5), captured=0.4),)):
         check.add(record)
-    (sign,) = check.health().off
-    assert (sign.name, sign.cells) == ("label mass", 4)
-    assert sign.share == pytest.approx(0.4) and sign.share < MIN_CAPTURED_MASS
+    (issue,) = check.health().failing
+    assert (issue.name, issue.cells) == ("label mass", 4)
+    assert issue.share == pytest.approx(0.4) and issue.share < MIN_CAPTURED_MASS
     assert "label mass 40%" in check.health().lines()[0]
     for record in [*records(grid, worlds)] * 2:
         check.add(record)  # With all of the mass, which they do not tell.

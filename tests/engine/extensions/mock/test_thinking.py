@@ -123,10 +123,10 @@ async def test_reply_cut_while_reasoning_is_counted_as_empty(tmp_path):
     for record in ended.records:
         health.add(record)
         assert record.protocol == "naive judge" or record.bounds == ((0, 1), (0, 1))
-    signs = {sign.name: sign for sign in health.health().signs}
+    issues = {issue.name: issue for issue in health.health().issues}
     spoken = sum(record.protocol != "naive judge" for record in ended.records)
-    assert signs["truncated while thinking"].cells == spoken
-    assert "reasoning_tokens" in signs["truncated while thinking"].advice
+    assert issues["truncated while thinking"].cells == spoken
+    assert "reasoning_tokens" in issues["truncated while thinking"].advice
 
 
 async def test_a_judge_that_is_cut_while_it_thinks_gives_no_verdict(tmp_path):
@@ -141,8 +141,8 @@ async def test_a_judge_that_is_cut_while_it_thinks_gives_no_verdict(tmp_path):
             assert record.failure.kind == "unreadable"
             assert "truncated before its first word" in record.failure.message
             cut += 1
-    signs = {sign.name: sign.cells for sign in health.health().signs}
-    assert signs["truncated while thinking"] == cut > 0
+    issues = {issue.name: issue.cells for issue in health.health().issues}
+    assert issues["truncated while thinking"] == cut > 0
 
 
 async def test_tags_that_are_named_later_split_what_is_stored(tmp_path):
