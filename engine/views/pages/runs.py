@@ -25,7 +25,7 @@ def runs_part(title: str, runs: Sequence[RunSummary], named: Callable[[RunSummar
 
     columns = [
         Column("run folder", named, ("folder",), lambda run: str(run.folder), words=True),
-        word("sweep", "sweep"),
+        program("sweep", "sweep"),
         Column(
             "last outcome",
             lambda run: f"{last(run):%Y-%m-%d %H:%M}",

@@ -79,7 +79,7 @@ def command(
     if others := [read.sweep.rows[twin.row] for twin in places if twin is not place]:
         names = dict.fromkeys(other.shown for other in others)
         fit = "fits" if len(others) == 1 else "fit"
-        known_names = f"{', '.join(list(names)[:8])}{', …' * (len(names) > 8)}"
+        known_names = f"{'; '.join(list(names)[:8])}{'; …' * (len(names) > 8)}"
         say(f"{counted(len(others), 'more row')} {fit}: {known_names}")
         say("choose with parts of their names: --protocol, --agent, --judge")
 
