@@ -12,7 +12,7 @@ from typing import Any
 from tests.waiting import PATIENCE
 
 PATIENCE_MS = 120_000
-"""What a page may take: mostly what it waits for is there at once, or never."""
+"""Time limit of a page; most waits end at once, or never."""
 CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrome") or ""
 
 AXE = Path(__file__).parent / "vendored" / "axe.min.js"
@@ -45,7 +45,7 @@ def chromium() -> Iterator[Any]:
 
 @contextmanager
 def opened(browser: Any, **how: Any) -> Iterator[Any]:
-    """A new page, in a window of its own, whose waits end only at what counts as a hang."""
+    """A new page in a separate window, whose waits end only after a hang."""
     context = browser.new_context(reduced_motion="reduce", **how)
     context.set_default_timeout(PATIENCE_MS)
     yield context.new_page()
@@ -102,7 +102,7 @@ def unpacked(file: Path) -> str:
 
 @contextmanager
 def served(place: Path, *flags: str) -> Iterator[str]:
-    """The address of a server of pages in a process of its own."""
+    """The address of a server of pages in a separate process."""
     from tests.command_line import running
 
     words = ("view", place, "--port", "0", "--no-open", *flags)

@@ -83,7 +83,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with await bad_run(place) as run:
             write_bundle(run, place / "site", most=None, calls=True)
 
-    # In a thread of its own: a loop of the browser's driver runs in this one.
+    # In a separate thread: a loop of the browser's driver runs in this one.
     with ThreadPoolExecutor(1) as other:
         other.submit(asyncio.run, made()).result()
     return place / "site"
@@ -169,7 +169,7 @@ def test_worlds_are_tabs_where_they_do_not_fit(page: Any, run: str) -> None:
 
 
 class Visit:
-    """What somebody does to find something out. Typing counts as no click; pressing does."""
+    """The steps of a person on a page. Pressing counts as a click, typing does not."""
 
     def __init__(self, page: Any, address: str) -> None:
         self.page, self.clicks = page, 0
@@ -219,7 +219,7 @@ def test_why_a_cell_failed_stands_where_its_next_turn_would(page: Any, run: str)
     assert "--retry-failed" in visit.text() and page.locator("#table1 tbody tr").count() > 1
 
 
-def test_what_the_judge_read_stands_in_one_piece(page: Any, run: str, hard: Path) -> None:
+def test_the_prompt_of_the_judge_stands_in_one_piece(page: Any, run: str, hard: Path) -> None:
     with RunReader(hard, hard.parents[1] / "store") as reader:
         cell = reader.cells([reader.worlds(Place(30, 2))[0]]).popitem()[1]
         call = next(each for each in reversed(cell.calls) if each.role == "judge")

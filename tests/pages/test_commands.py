@@ -116,7 +116,7 @@ def test_equal_runs_give_equal_bundles(site: Path, small: Path, tmp_path: Path) 
     }
 
 
-def test_what_failed_is_taken_first_counted_by_cause_and_read_up_to_its_fault(
+def test_failed_cells_come_first_are_counted_by_cause_and_read_up_to_the_fault(
     small: Path, tmp_path: Path
 ) -> None:
     mine = Path(copytree(small, tmp_path / small.name))
@@ -155,7 +155,7 @@ def test_view_says_where_it_is_and_names_a_port_that_is_taken(small: Path) -> No
     [("127.0.0.1", True), ("localhost", True), ("::1", True), ("[::1]", True),
      ("0.0.0.0", False), ("10.0.0.3", False), ("localhost.evil.example", False)],
 )  # fmt: skip
-def test_what_is_of_this_machine_alone(host: str, here: bool) -> None:
+def test_loopback_addresses_are_recognised(host: str, here: bool) -> None:
     assert is_loopback(host) is here
 
 
@@ -192,7 +192,7 @@ def test_every_kind_has_its_figures_and_a_figure(kind: str, opened: RunReader) -
     assert len(rows) > 1 and all(len(row) == len(head) for row in rows)
 
 
-def test_the_figures_of_a_forest_are_those_of_the_report(small: Path, place: Path) -> None:
+def test_a_forest_has_the_figures_of_the_report(small: Path, place: Path) -> None:
     rows = figures(small, cwd=place)
     report = orjson.loads(within("report", small, "--json", cwd=place).out)["rows"]
     for row, its in zip(rows, report, strict=True):
@@ -257,7 +257,7 @@ def test_a_plot_draws_one_column_and_nothing_for_a_line_without_it() -> None:
     assert shown.drawn == "lift" and [line.drawn for line in shown.lines] == [None, lift]
 
 
-def test_the_overview_has_naive_judges_beside_the_rows_and_the_worst_of_those_that_argue(
+def test_the_overview_has_naive_judges_and_the_worst_rows_that_argue(
     opened: RunReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("oversight.engine.views.pages.overview.run_page", lambda *_, **told: told)
@@ -315,7 +315,7 @@ def test_a_page_says_in_words_what_a_rare_error_could_reverse(opened: RunReader)
     assert told in overview_page(opened, ServerLinks("a"), Asked())
 
 
-def test_what_cannot_be_drawn_says_what_it_takes(small: Path, place: Path) -> None:
+def test_a_picture_that_cannot_be_drawn_names_its_needs(small: Path, place: Path) -> None:
     told = within("export", "plot", small, "--kind", "trend", "--data", "-", cwd=place)
     assert told.code == 2 and "three agents" in told.err, told.err
     with pytest.raises(UsageError, match=ALL_KINDS[0]):
@@ -356,7 +356,7 @@ PROBE = ("--protocol", "debate", "--limit", "2", "--store", "store")
 
 @pytest.fixture(scope="module")
 def probed(small: Path, place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the run, with what a judge believed after each turn of two debates."""
+    """A copy of the run, with the beliefs of a judge after each turn of two debates."""
     mine = Path(copytree(place, tmp_path_factory.mktemp("probed") / "place"))
     run = Path("runs", small.name)
     before = within("report", run, "--json", cwd=mine).out

@@ -28,7 +28,7 @@ async def test_a_crowd_of_half_open_connections_keeps_nobody_out(
         async with PageServer(tmp_path).serving(0) as url:
             port = int(url.rpartition(":")[2].strip("/"))
             connect = partial(asyncio.open_connection, "127.0.0.1", port)
-            # Who was there before, from elsewhere: Linux has more than one address of its own.
+            # An earlier client from another address: Linux has several loopback addresses.
             linux = sys.platform == "linux"
             others = [await connect(local_addr=("127.0.0.2", 0))] if linux else []
             crowd = []
@@ -47,7 +47,7 @@ async def test_a_crowd_of_half_open_connections_keeps_nobody_out(
     assert "Traceback" not in caplog.text
 
 
-async def test_what_never_becomes_a_request_is_closed(
+async def test_a_connection_without_a_request_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "IDLE_SECONDS", 0.3)

@@ -33,7 +33,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> RunReader:
 
 @pytest.fixture
 def run(made: RunReader) -> Iterator[RunReader]:
-    """The run as it is opened anew."""
+    """The run, opened again."""
     with RunReader(made.folder, made.store) as opened:
         yield opened
 

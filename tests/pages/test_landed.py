@@ -30,7 +30,7 @@ from tests.world import sweep
 
 
 def same(read: OutcomesRead, run: Path, score: str = "brier") -> None:
-    """What was read so far is what a new reading of the file tells."""
+    """The outcomes read so far equal a new reading of the file."""
     told, records = read.rows(), list(outcomes(run))
     with RunReader(run) as reader:
         grid = reader.sweep
@@ -47,7 +47,7 @@ def finished(read: OutcomesRead) -> int:
     return int(read.rows().table.ended.sum())
 
 
-def test_figures_of_a_run_that_goes_on_are_those_of_all_its_outcomes(tmp_path: Path) -> None:
+def test_figures_of_a_run_under_way_use_all_its_outcomes(tmp_path: Path) -> None:
     with folder(tmp_path) as run:
         read = OutcomesRead(RunReader(tmp_path))
         same(read, tmp_path)
@@ -74,7 +74,7 @@ def test_an_outcome_that_was_read_is_not_read_again(tmp_path: Path) -> None:
     assert np.isnan(before.table.probs[3, 0]) and not np.isnan(after.table.probs).any()
 
 
-def test_who_is_interrupted_while_reading_misses_nothing_afterwards(
+def test_a_reader_that_is_interrupted_misses_nothing_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with folder(tmp_path) as run:
@@ -131,7 +131,7 @@ def test_failures_that_are_dropped_are_counted_no_more(tmp_path: Path) -> None:
         assert told(watcher) == (2, "0")
 
 
-def test_requests_in_flight_are_no_faults_as_long_as_somebody_runs_it(tmp_path: Path) -> None:
+def test_requests_in_flight_are_not_faults_while_the_run_goes_on(tmp_path: Path) -> None:
     faults = ("unconfirmed", ABANDONED, 3), ("failed", "Overloaded", 2)
     with folder(tmp_path):
         note_paid(tmp_path, {"m": replace(sum_usage(()), faults=faults)})
@@ -157,7 +157,7 @@ def test_the_page_of_a_problem_begins_with_the_worst_row_and_ends_with_those_not
     assert len({*known}) == 3 and known == sorted(known, key=float) and missing == ""
 
 
-def test_the_problems_beside_a_reading_are_read_in_the_same_draw(tmp_path: Path) -> None:
+def test_the_neighbours_of_a_transcript_are_of_the_same_draw(tmp_path: Path) -> None:
     with folder(tmp_path, sweep(problems=3, draws=2)), RunReader(tmp_path) as opened:
         page = page_of("reading")(opened, ServerLinks("a"), Asked(problem=1, draw=1))
     steps = re.findall(r'href="([^"]*)" data-key="[jk]"', page)

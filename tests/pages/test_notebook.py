@@ -1,4 +1,4 @@
-"""What a notebook shows: reports, worlds and comparisons, each in a frame of its own."""
+"""Notebooks show reports, worlds and comparisons, each in a separate frame."""
 
 import ast
 import asyncio
@@ -98,7 +98,7 @@ async def test_every_cell_of_the_tour_runs_and_shows_what_it_promises(
 
 
 async def executed(source: str, name: str, names: dict[str, object]) -> Any:
-    """What a cell shows: the value of the expression that it ends with, as in a notebook."""
+    """The output of a cell: the value of its last expression, as in a notebook."""
     tree = ast.parse(source, name)
     if isinstance(tree.body[-1], ast.Expr):
         shown = ast.Assign([ast.Name("_", ast.Store())], tree.body[-1].value)

@@ -56,7 +56,7 @@ async def test_every_view_has_an_address(
 
 
 @pytest.mark.parametrize("path", NOT_THERE.splitlines())
-async def test_what_is_not_there_is_said_so(
+async def test_an_unknown_page_says_so(
     path: str, root: str, client: aiohttp.ClientSession, small: Path
 ) -> None:
     status, page = await got(client, root + path.format(run=small.name))
@@ -90,7 +90,7 @@ async def test_a_name_that_is_not_the_servers_own_is_refused(
 
 
 @pytest.mark.parametrize("raw", [b"\x16\x03\x01\x02\x00\x01", b"GET /\x1b]0;x HTTP/1.1\r\n\r\n"])
-async def test_what_is_no_http_is_turned_away_without_a_traceback(
+async def test_bytes_that_are_not_http_are_refused_without_a_traceback(
     raw: bytes, root: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     port = int(root.rstrip("/").rpartition(":")[2])
@@ -149,7 +149,7 @@ async def test_beyond_loopback_a_token_opens_it_and_leaves_the_address(
         assert (await got(client, root, headers=headers))[0] == 421
 
 
-async def test_a_cookie_of_any_bytes_opens_nothing_and_is_no_fault(
+async def test_a_cookie_of_any_bytes_opens_nothing_and_raises_nothing(
     runs: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with PageServer(runs, host="0.0.0.0", token=TOKEN).serving(0) as address:

@@ -178,7 +178,7 @@ class PythonRun(RunSettings):
 def _with_settings(
     settings: Callable[P, RunSettings],
 ) -> Callable[[Callable[[S, RunSettings], T]], Callable[Concatenate[S, P], T]]:
-    """A method that takes the arguments of the settings, typed, in their place."""
+    """A method that takes the arguments of the settings, typed, instead of the settings."""
 
     def decorated(method: Callable[[S, RunSettings], T]) -> Callable[Concatenate[S, P], T]:
         def called(self: S, /, *args: P.args, **given: P.kwargs) -> T:
@@ -203,7 +203,7 @@ class Sweep:
     ) -> "Sweep":
         """Read a sweep file. UsageError, with file and line, for all that is wrong.
 
-        set: overrides, as `"agents.temperature=0.7"`. limit: the first so many problems.
+        set: overrides, as `"agents.temperature=0.7"`. limit: number of problems, from the first.
         """
         return cls(read_sweep_file(Path(path), set, limit), Path(path))
 
@@ -242,7 +242,7 @@ def open_run(run: Path | str, *, score: str = "brier") -> Report:
 
 
 def _with(settings: Callable[P, PythonRun]) -> Callable[[Callable[[PythonRun], T]], Callable[P, T]]:
-    """A function that takes the arguments of the settings, typed, in their place."""
+    """A function that takes the arguments of the settings, typed, instead of the settings."""
 
     def decorated(function: Callable[[PythonRun], T]) -> Callable[P, T]:
         @wraps(function)
@@ -265,7 +265,7 @@ def run(settings: PythonRun) -> Report:
 async def run_async(settings: PythonRun) -> Report:
     """Run every protocol on every problem, in one world for each answer, and score the rows.
 
-    The settings are those of a sweep file and of `oversight run` (docs/sweep-file.md). Progress is
+    Settings are the same as in a sweep file and `oversight run` (docs/sweep-file.md). Progress is
     shown on stderr unless `quiet`. Calling it again resumes: a cell that has an outcome is not run
     again, and no call is paid for twice. Ctrl-C stops it: calls in flight are awaited, and the
     report says that it stopped; a second Ctrl-C abandons them. With several workers, your own
@@ -347,7 +347,7 @@ def compare(
 ) -> Comparison:
     """Contrasts of the rows of one run, or of the common rows of two runs: first minus second.
 
-    The parameters are those of `oversight compare`; contrasts: `"debate - consultancy"` each.
+    The parameters are the same as in `oversight compare`; a contrast is `"debate - consultancy"`.
     Raises: UsageError for unknown names, and for baseline or pairs with two runs.
     """
     how = Compare(
@@ -363,10 +363,10 @@ def compare(
 
 
 def measure(run: Compares, name: str, *, score: str = "brier", **settings: Any) -> Finding:
-    """What an analysis finds, as `oversight measure NAME` prints it; a Finding has it as text, too.
+    """The finding of an analysis, as `oversight measure NAME` prints it.
 
     name: of an analysis, or `my_file.py:MyAnalysis`. settings: its options, with `_` for `-`.
-    Raises: UsageError for an unknown name, and for what the run does not tell.
+    Raises: UsageError for an unknown name, or if the run does not suit the analysis.
     """
     kind, rows = analysis(name), _rows(run)
     known = [each.name for each in fields(kind)]  # type: ignore[arg-type]  # a dataclass by contract

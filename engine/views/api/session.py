@@ -44,7 +44,7 @@ async def asking(
 
     Takes models of every provider, under their limits and with retries. Each call is paid for once:
     replies are read from and written to the store that runs use. At the end of the body, calls in
-    flight are awaited and saved. Calls are those of the first draw of a run.
+    flight are awaited and saved. Calls are the same as in the first draw of a run.
 
     problems: those whose answers simulated models know. models, providers: as in a sweep file.
     max_cost: limit in dollars. A call raises UsageError if its model needs a key that is not set,

@@ -32,14 +32,14 @@ MOST_ROWS = 50
 """Rows up to which a site has those that it has no transcript of, on the page of a problem."""
 
 VALUE, IMPUTED, FAILED, DOUBT = 1, 2, 4, 8
-"""What is known of a field, added up; 0 for a problem that was not run in every world."""
+"""The state of a field as a sum; 0 for a problem that was not run in every world."""
 
 STATES = {IMPUTED: "imputed", FAILED: "failed", 0: "not run"}
-"""What pages call fields that are not a measurement of all worlds."""
+"""Names of fields that are not a measurement of all worlds."""
 
 
 def field_states(completed: RunRows, values: Floats) -> Places:
-    """The state of every field, problems × rows. values: ASD of each, NaN where there is none."""
+    """The state of every field, problems × rows. values: their ASD, or NaN."""
     table, run = completed.table, completed.run
     found = np.where(np.isnan(values), 0, VALUE)
     for row in range(len(completed.names)):
@@ -100,8 +100,8 @@ def map_page(run: RunReader, links: Links, asked: Asked) -> str:
 def _links(
     run: RunReader, links: Links, problems: list[int], rows: list[int]
 ) -> list[list[str]] | str:
-    """On the server, the address of a reading with `{r}` and `{p}` for what stands where; of a
-    site, whose files have names of their own, every one."""
+    """On the server, the address of a reading with `{r}` and `{p}` for row and problem. For a site,
+    whose files have different names, all addresses."""
     if links.form("map"):
         return links.reading(Place(0, 0)).replace("/row/0/problem/0", "/row/{r}/problem/{p}")
     return [[links.any_reading(r, p, run.sweep.draws) for r in rows] for p in problems]
@@ -114,7 +114,7 @@ class Bar:
     p: float | None
     good: bool
     said: str
-    """Why there is none; empty if it was not run."""
+    """Why it is missing; empty if it was not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ MOST_APART = 6
 """Problems that differ most in each direction, for a single contrast."""
 
 LISTED = ("difference", "p_family", "verdict", "n")
-"""Columns of a list of contrasts, beside the names."""
+"""Columns of a list of contrasts, after the names."""
 
 SAID = {
     "better": ("is better than", "good"),

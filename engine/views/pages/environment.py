@@ -73,8 +73,8 @@ def differing(text: str, other: str) -> list[TextMark]:
 
 @lru_cache(64)
 def _common_runs(one: str, two: str) -> list[Match]:
-    """(first word in one, in the other, number of words) of what two texts have in common, and at
-    last their ends; nothing for texts too long to be compared."""
+    """(first word in one, in the other, number of words) of the common parts of two texts; the last
+    one is their ends. Empty for texts that are too long."""
     words = _WORD.findall(one), _WORD.findall(two)
     if max(map(len, words)) > MAX_DIFF_WORDS:
         return []
@@ -203,7 +203,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(partial(_text, "templates")),
         autoescape=True,
-        # Texts and attributes alike; what is Markup by now went through `shown`.
+        # For texts and attributes; Markup went through `shown` already.
         finalize=lambda value: printable(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,

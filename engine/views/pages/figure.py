@@ -13,8 +13,8 @@ ENDINGS = ("svg", "pdf")
 
 
 def figure_bytes(run: RunReader, kind: str, ending: str, score: str = "brier") -> bytes:
-    """The picture. NoPage for an unknown one; UsageError where there is nothing to draw, or nothing
-    to draw with."""
+    """The picture. NoPage for an unknown one; UsageError if the run has no data for it, or
+    matplotlib is missing."""
     one_of(kind, DRAWN, "figure")
     one_of(ending, ENDINGS, "format")
     picture = pictured(run, kind, score)

@@ -25,8 +25,8 @@ from .strip import PAID, run_page
 
 
 def cost_page(run: RunReader, links: Links, asked: Asked) -> str:
-    """What was paid for each model, and what each row costs over a sample of problems, so that the
-    page is there at once."""
+    """The dollars paid for each model, and the cost of each row over a sample of problems, so that
+    the page opens at once."""
     ledger = read_ledger(run.folder)
     paid, parts, said = sum_usage(ledger.values()), [_models(run, ledger)], list[str]()
     try:
@@ -54,7 +54,7 @@ def cost_page(run: RunReader, links: Links, asked: Asked) -> str:
 
 
 def _all_calls(run: RunReader) -> str:
-    """What all distinct calls of a run took together."""
+    """Tokens and dollars of all distinct calls of a run."""
     found = run.tables.fetched(
         "SELECT model, count(*), total(input_tokens), total(output_tokens),"
         " total(cache_read_tokens), total(cache_write_tokens)"
@@ -93,7 +93,7 @@ def measures_of(run: RunReader) -> list[str]:
 
 
 def measure_page(run: RunReader, links: Links, asked: Asked) -> str:
-    """An analysis. What cannot be told of this run is said in its place."""
+    """An analysis, or the reason why it does not fit this run."""
     name = one_of(asked.kind, measures_of(run), "measure")
     kind = analysis(name)
     finding, said = Finding(()), []
@@ -139,7 +139,7 @@ DRAWN = ("asd", "lift", "frontier", "worlds", "calibration")
 """Charts of pages that `oversight export plot` draws."""
 
 COLOURS = 10
-"""Series of one frame that have a colour of their own."""
+"""Series of one frame that have a distinct colour."""
 
 FINE = 20
 """Points up to which a frame shows each by itself, with its interval, as pictures do."""
@@ -160,7 +160,7 @@ class ShownCell:
     """By which the table is sorted, where that is not its text."""
     numeric: bool
     links: Linked = ()
-    """In place of the text, if there are any."""
+    """Replace the text, if any."""
     estimate: Estimate | None = None
 
 
@@ -175,18 +175,18 @@ class ShownLine:
     band: tuple[float, float] | None = None
     """Drawn behind its estimate."""
     baseline: float | None = None
-    """Drawn beside it."""
+    """Drawn as a second mark."""
     unmeasured: str = ""
     """Stands across the numbers of a line without a measurement."""
     readings: Linked = ()
     undecided: bool = False
     """Whether its dot is hollow: its contrast does not hold after the correction."""
     fragile: str = ""
-    """What could undo its verdict: the title of a hollow end of its interval."""
+    """The event that could undo its verdict: the title of a hollow end of its interval."""
 
     @property
     def ends(self) -> Iterator[float]:
-        """What its axis has to hold."""
+        """The values that its axis must hold."""
         if self.drawn:
             yield from self.drawn.interval or (self.drawn.value,)
         yield from self.band or ()
@@ -265,14 +265,14 @@ class ShownPart:
 
 @dataclass(frozen=True, slots=True)
 class ShownFigure:
-    """What the button at a chart offers: the chart as a picture, and the command that draws it."""
+    """The menu of a chart: the chart as a picture, and the command that draws it."""
 
     files: Linked
     command: str
 
 
 def figure_of(run: RunReader, links: Links, kind: str, score: str) -> ShownFigure | None:
-    """None for a chart that is no picture of `oversight export plot`."""
+    """None for a chart that `oversight export plot` does not draw."""
     if kind not in DRAWN:
         return None
     files = ((end.upper(), links.figure(f"{kind}.{end}")) for end in ("svg", "pdf"))
@@ -293,7 +293,7 @@ def finding_page(
     **values: Any,
 ) -> str:
     """The page of a finding: its parts, each with its chart above its table. said: facts about all
-    of it, such as why there is none."""
+    of it, such as why it is missing."""
     names = row_names(run.sweep.rows)
     rows = {name: links.to("row", row=number) for number, name in enumerate(names)}
     parts = [part for part in finding.parts if part.lines and part.shown]
@@ -322,9 +322,9 @@ def shown_part(
     pointed: bool = True,
     own: Callable[[Any], LineLinks] = lambda line: getattr(line, "links", {}),
 ) -> ShownPart:
-    """A part as a table. Its lines may bring what a ShownLine has beside its cells. links: by the
+    """A part as a table. Its lines may bring the further fields of a ShownLine. links: by the
     text of a cell that names a row. own: the links of a line, by default those that it brings.
-    pointed: whether points of the chart are links as well; those of a site are long."""
+    pointed: whether points of the chart are links as well; links of a site are long."""
     columns = [(column, column.cell) for column in part.columns if column.cell]
     drawn = next(
         (c for c, _ in columns if any(isinstance(c.value(line), Estimate) for line in part.lines)),
@@ -349,7 +349,7 @@ def shown_part(
 
     lines = tuple(map(shown, (*part.lines, *([] if part.total is None else [part.total]))))
     table = part.table()
-    # What stands before a colon is the name of the page, or of the run.
+    # The text before a colon is the name of the page, or of the run.
     title = part.title.partition(": ")[2] or part.title
     return ShownPart(
         title[:1].upper() + title[1:],
@@ -361,7 +361,7 @@ def shown_part(
         if any(line.drawn and line.drawn.interval for line in lines)
         else None,
         drawn.head if drawn else "",
-        # Rows without a naive judge beside them have no lift, which a chart may be of.
+        # Rows without a naive judge have no lift, which the chart may need.
         shown_chart(part.chart, links if pointed else {})
         if part.chart and any(series.points for series in part.chart.series)
         else None,
@@ -392,8 +392,10 @@ def _cell(
 
 
 def shown_chart(chart: Chart, links: Mapping[str, str]) -> ShownChart:
-    """A chart in as many frames as it takes: where rows have series of their own, a frame for each
-    protocol. links: by the name of a row, a series or a point."""
+    """A chart in as many frames as it needs: one per protocol where each row is a series.
+
+    links: by the name of a row, a series or a point.
+    """
     framed: dict[str, list[Series]] = {}
     for series in chart.series:
         # The first word tells the frames apart, and the others the lines within each.

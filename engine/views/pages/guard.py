@@ -1,5 +1,6 @@
-"""Access control of the pages: host name, origin, token, the headers of every answer, and how many
-connections there are for how long: no visitor starves a run."""
+"""Access control of the pages: host name, origin, token, headers, and limits on connections.
+
+The limits keep visitors from starving a run."""
 
 import asyncio
 import hmac
@@ -79,7 +80,7 @@ def guard(
 
     rules: as they are now. port: where the server listens. A request by another name than the
     server's own is refused: a page elsewhere may have had that name point here (DNS rebinding).
-    What changes anything must say that it comes from a page of ours.
+    A request that changes anything must name an origin of ours.
     """
 
     @web.middleware
@@ -108,7 +109,7 @@ def guard(
         # One slash: `//host` would lead to another server.
         answer = web.Response(status=303, headers={"Location": "/" + clean.lstrip("/\\")})
         # Lax: a link in a mail leads here from another site, and the redirect must find the
-        # cookie. What changes anything is held to our own origin above.
+        # cookie. Requests that change anything must come from our origin, see above.
         answer.set_cookie(
             access.cookie,
             known,
@@ -128,8 +129,8 @@ async def headed(
     """Set the headers of every response, errors included. sheets: that its pages may have."""
     response.headers.update(HEADERS)
     if response.status >= 400:
-        # Whoever is refused holds no connection, and is told so: a client that reused it would lose
-        # its next request. By now aiohttp has decided on this header.
+        # A refused client must open a new connection: on this one its next request would be lost.
+        # By now aiohttp has decided on this header.
         response.force_close()
         response.headers["Connection"] = "close"
     response.headers["Content-Security-Policy"] = (
@@ -138,9 +139,9 @@ async def headed(
 
 
 def _known(request: web.Request, access: AccessRules) -> str:
-    """The valid token of a request; empty if there is none."""
+    """The valid token of a request, or an empty text."""
     given = request.query.get("token") or request.cookies.get(access.cookie, "")
-    # What is no UTF-8 stands as halves of characters in it.
+    # Bytes that are not UTF-8 became surrogates.
     key, found = given.encode(errors="surrogateescape"), ""
     for token in access.tokens:
         # All are compared, so that timing reveals nothing.
@@ -160,7 +161,7 @@ def _called_right(called: str, host: str, port: int) -> bool:
     if is_loopback(host):
         return False
     if host in EVERYWHERE:
-        # Everywhere: by whatever address, but by no name that somebody else may own.
+        # Any address may be used, but no name that somebody else may own.
         try:
             ipaddress.ip_address(name.strip("[]"))
         except ValueError:
@@ -232,7 +233,7 @@ class _Visit(RequestHandler):
 
 
 def _close_one(visits: "list[_Visit] | deque[_Visit]") -> bool:
-    """Close the oldest connection that waits for a request; whether there was one."""
+    """Close the oldest connection that waits for a request; False if none waits."""
     waiting = next((visit for visit in visits if visit.waits), None)
     if waiting is None:
         return False

@@ -26,7 +26,7 @@ MOST_ON_SERVER, MOST_IN_FILE = {"transcripts": 100}, {"transcripts": 1_000, "cal
 
 
 class NoPage(Exception):
-    """There is no such page; what it says names those that there are."""
+    """An unknown page; its text names the known ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Asked:
     kind: str = ""
     """Name of an analysis, or of a figure."""
     by: str = ""
-    """What the rows of the overview are grouped by."""
+    """The setting by which the overview groups its rows."""
     plot: str = "asd"
     """The figure of the overview."""
     show: str = ""

@@ -61,7 +61,7 @@ class Cause:
     count: int
     share: float
     quote: str
-    """What one of them says."""
+    """The message of one of them."""
     links: dict[str, Linked]
 
     @property
@@ -153,7 +153,7 @@ class OverviewRow(NamedTuple):
     failed: int
     links: dict[str, str]
     band: tuple[float, float] | None
-    """What failures and doubts could make of its ASD."""
+    """The range of its ASD that failures and flags allow."""
     baseline: float | None
     """The naive judge's ASD."""
     members: tuple["OverviewRow", ...] = ()
@@ -184,7 +184,7 @@ class WorstProblem:
 
 @dataclass(frozen=True, slots=True)
 class GroupCost:
-    """What a problem takes under the rows of a group, on average."""
+    """Mean calls, tokens and dollars per problem over the rows of a group."""
 
     name: str
     calls: float
@@ -276,7 +276,7 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
 def _table(
     run: RunReader, completed: RunRows, results: Results, by: str, links: Links, plot: str
 ) -> ShownPart:
-    """The rows by group, each group with its mean; naive judges first. plot: what is drawn."""
+    """The rows by group, each group with its mean; naive judges first. plot: `asd` or `lift`."""
     names, head, asd = row_names(run.sweep.rows), by.replace("_", " "), plot == "asd"
     failed_cells: dict[int, list[int]] = {}
     for at in sorted(completed.table.failed):
@@ -284,7 +284,7 @@ def _table(
 
     def line(n: int, alone: bool) -> OverviewRow:
         its, to = results.rows[n], {head: links.to("row", row=n)}
-        # Among those of its group, without what they share.
+        # Within its group, without the parts that all rows share.
         parts = [each for each in names[n].split(" · ") if each != value_of(its.row, by)]
         name = names[n] if alone else " · ".join(parts) or names[n]
         band = baseline = None
@@ -337,7 +337,7 @@ def _facts(run: RunReader, results: Results, state: str) -> list[tuple[str, str]
 def _beside(
     run: RunReader, completed: RunRows, results: Results, by: str, links: Links
 ) -> Iterator[Part]:
-    """What to look at next: problems that go badly, why cells failed, what a problem costs."""
+    """Further tables: the worst problems, causes of failures, and the cost per problem."""
     yield _worst(run, completed, results.score, links)
     yield causes_part(run, completed, links, WORST)
     members: dict[str, list[int]] = {}

@@ -118,7 +118,7 @@ class Transcripts:
                 self.kinds["noted"][noted.problem * size + noted.draw * rows + noted.row] = True
         by_design = [row.naive or row.is_a(OPEN_TRUST) for row in sweep.rows]
         self.by_design = np.array(by_design, dtype=bool)[self.rows]
-        """Those of rows in which nobody argues, or whose end nobody judges."""
+        """Transcripts of rows in which nobody argues, or whose end nobody judges."""
 
     def _of(self, run: RunReader, cell: int, size: int) -> int:
         place, _ = run.where(cell)
@@ -147,7 +147,7 @@ class Transcripts:
         if asked.order == "change":
             return found[np.argsort(-self.change[found], kind="stable")]
         sign = -1 if asked.order == "best" else 1
-        # What has no ASD comes after the others, and what ends by design last.
+        # Transcripts without an ASD follow, and rows without arguments come last.
         return found[np.lexsort((sign * self.asd[found], self.by_design[found]))]
 
 
@@ -244,7 +244,7 @@ PROBABLE_TOKENS = 50
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Links from a reading to the ones beside it."""
+    """Links from a reading to its neighbours."""
 
     anchor: str
     base: str
@@ -256,7 +256,7 @@ class Neighbours:
     other_draws: tuple[tuple[int, str], ...]
     pages: tuple[tuple[str, str, bool], ...]
     other_view: str
-    """Link to the same worlds in one column each, or back; empty if there is no such page."""
+    """Link to the same worlds in one column each, or back; empty without such a page."""
 
 
 def neighbours(run: RunReader, links: Links, one: Reading) -> Neighbours:

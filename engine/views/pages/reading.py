@@ -123,11 +123,11 @@ class ShownTurn:
     good: bool | None
     """Whether it argues for a best answer; None where it takes no side."""
     drafts: tuple[ShownDraft, ...] = ()
-    """The candidates that it was chosen from, itself among them; () where there was one."""
+    """The candidates that it was chosen from, itself included; () for a single one."""
 
 
 End: TypeAlias = tuple[CellEnd, dict[str, AskedCall], tuple[RecordedJudgement, ...]]
-"""What became of a cell, its calls by address, and what judges believed on the way."""
+"""The end of a cell, its calls by address, and the judgements before its verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class World:
 
     @property
     def missing(self) -> str:
-        """Why there is nothing to read."""
+        """Why the world has no transcript."""
         return self.outcome.reason if isinstance(self.outcome, NotRun) else ""
 
     @property
@@ -280,7 +280,7 @@ def _title(call: RecordedCall, worlds: Sequence[str]) -> str:
     told = [f"world{'s' * (len(worlds) > 1)} {' and '.join(worlds)}", call.seat or call.role]
     told += [f"turn {call.heard + 1}" if call.role != "judgement" else f"after {call.heard}"]
     told += [call.role] if call.role and call.role != call.seat else []
-    # The first is that of the sweep, which the whole reading is of.
+    # The first number is the sweep's draw, which all calls of a reading share.
     if drawn := ".".join(str(n + 1) for n in call.draw[1:]):
         told.append(f"{'candidate' if call.role == DRAFT else 'draw'} {drawn}")
     return " · ".join(told)
@@ -301,9 +301,9 @@ def read(
 
 
 def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
-    """The end of each world with its calls, or why there is nothing to read.
+    """The end of each world with its calls, or why it has none.
 
-    requests: with what the store has of each call.
+    requests: also read requests and replies from the store.
     """
     cells = run.cells(run.worlds(place))
     prices = run.prices
@@ -419,7 +419,7 @@ def _said(failure: Failure | None, room: int) -> Markup:
 
 
 def _prior(run: RunReader, place: Place) -> list[tuple[int, float]]:
-    """What the same judge believes before it hears anybody, where the sweep has a naive judge."""
+    """The same judge's belief before the first turn; empty without a naive judge."""
     alone = baselines(run.sweep.rows).get(place.row)
     if alone is None:
         return []
@@ -441,8 +441,8 @@ def shown_turn(
     problem: Problem,
 ) -> ShownTurn:
     """A turn as a page has it. at: its number from 0. other: the turn of the other world that it is
-    compared with. common: addresses of calls that both worlds make. rated: what the selection judge
-    made of drafts. room: bytes of markup for each text."""
+    compared with. common: addresses of calls that both worlds make. rated: ratings of drafts
+    by the selection judge. room: bytes of markup for each text."""
     good = None
     if turn.side is not None:
         good = problem.values[problem.question.place(turn.side)] == max(problem.values)
@@ -476,7 +476,7 @@ def _drafts(
     room: int,
     problem: Problem,
 ) -> Iterator[ShownDraft]:
-    """The candidates for a turn: what the same seat drafted after the same turns."""
+    """The candidates for a turn: drafts of the same seat after the same turns."""
     spoken = asked.get(turn.call)
     if spoken is None or spoken.call.role != DRAFT:
         return

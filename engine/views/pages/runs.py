@@ -12,7 +12,7 @@ from .links import ServerLinks
 
 
 def runs_part(title: str, runs: Sequence[RunSummary], named: Callable[[RunSummary], str]) -> Part:
-    """A line a run; what no run has is no column. named: as what people know it."""
+    """One line per run, without columns that are empty for all. named: the name that people know."""
 
     def last(run: RunSummary) -> datetime:
         return datetime.fromtimestamp(run.touched)

@@ -1,4 +1,4 @@
-"""Search in what was said: hits of a run on the server, and the texts that a site searches."""
+"""Search in transcripts: hits of a run on the server, and the texts that a site searches."""
 
 import re
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class ShownHit:
 
 
 def search_page(run: RunReader, links: Links, asked: Asked, parts: int = 0) -> str:
-    """The page of a search. parts: files of texts beside a site's, which searches by itself."""
+    """The page of a search. parts: files of texts in a site, which searches by itself."""
     words, page = asked.q, asked.page
     fault, hits, count = "", list[ShownHit](), 0
     if words.strip():
@@ -113,8 +113,8 @@ def _marked(query: Query, snippet: str) -> Markup:
 class SearchedTexts:
     """The texts of a site's transcripts, in files that its page of search loads.
 
-    A page opened from disk may load scripts that lie beside it, and nothing else: so each file is a
-    call of a function with its texts, packed.
+    A page opened from disk may load only scripts of its folder. So each file is a call of a
+    function with its texts, packed.
     """
 
     def __init__(self) -> None:

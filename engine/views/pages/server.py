@@ -159,8 +159,7 @@ class PageServer(Server):
         self._store = store
         self._runs: dict[str, RunReader] = {}
         self.busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """By name of the run: held while figures of it are computed; what one page has computed,
-        the next finds."""
+        """By name of the run: held while its figures are computed, so that pages compute them once."""
 
     def folders(self) -> Mapping[str, Path]:
         """The run folders that are served, by name."""

@@ -39,7 +39,7 @@ BUNDLE_MARKER = ".oversight-bundle"
 
 @dataclass(slots=True)
 class Written:
-    """What is written of a bundle."""
+    """The written part of a bundle."""
 
     folder: Path
     readings: int = 0
@@ -56,8 +56,8 @@ class Written:
 def telling(run: RunReader, most: int | None) -> list[Place]:
     """The readings that a bundle takes: failed first, then those in doubt, then the largest ASD.
 
-    A third of them for what failed and a third for what is in doubt, at most; of the rest, half
-    those of the lowest ASD and half those of the highest. most: None for all.
+    At most a third failed and a third are flagged. Half of the rest has the lowest ASD, and half
+    the highest. most: None for all.
     """
     every = Transcripts(run, read_rows(run), "brier")
     if most is None:
@@ -77,7 +77,7 @@ def _placed(every: Transcripts, chosen: list[int]) -> list[Place]:
 
 
 def _spread(found: Places, most: int) -> list[int]:
-    """At most so many of them, evenly spaced rather than all from the first problems."""
+    """At most `most` of them, evenly spaced over the problems."""
     if len(found) > most:
         found = found[np.arange(most) * len(found) // most]
     return [int(at) for at in found]
@@ -167,7 +167,7 @@ def _write(
 
 
 def _pages(run: RunReader, places: list[Place]) -> Iterator[tuple[str, str, dict[str, int | str]]]:
-    """(file, page, parameters) of all pages but those of transcripts."""
+    """(file, page, parameters) of all pages except transcripts."""
     yield "index.html", "overview", {}
     yield "index-lift.html", "overview", {"plot": "lift"}
     for page in ("transcripts", "map", "compare", "more", "failures", "cost", "origin"):
@@ -223,8 +223,8 @@ def _files(places: list[Place]) -> dict[Place, str]:
 
 @contextmanager
 def _staged(to: Path) -> Iterator[Path]:
-    """A folder beside `to`, whose files take the place of those there once the body has
-    ended; where it fails, nothing changes."""
+    """A temporary folder whose files replace the files in `to` when the body ends. If it fails,
+    nothing changes."""
     stage = to.with_name(f".{to.name}.{os.getpid()}")
     try:
         there = list(to.iterdir()) if to.exists() else []
