@@ -70,8 +70,8 @@ def faults_in(page: Any) -> list[str]:
 
 
 def violations(page: Any) -> list[str]:
-    """What axe finds: by all of its rules in the light, and in the dark by that of contrast, the
-    only one that looks at colours. It is put in by the driver: the policy would refuse it."""
+    """The violations that axe finds: of all rules in the light, and of contrast in the dark. The
+    driver puts axe into the page, since the policy would refuse it."""
     page.evaluate(AXE.read_text())
     tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
     found = []

@@ -39,8 +39,8 @@ from oversight.engine.views.pages.findings import cost_page, shown_part
 from oversight.engine.views.pages.guard import is_loopback
 from oversight.engine.views.pages.links import Asked, ServerLinks, page_of
 from oversight.engine.views.pages.overview import causes_part, overview_page
-from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.site import telling
+from oversight.engine.views.pages.transcript_view import read
 from oversight.protocols.transcript import Failure, Transcript
 from tests import world
 from tests.command_line import run_in, within

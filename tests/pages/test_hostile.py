@@ -16,9 +16,9 @@ from oversight.engine.run.record.tables import RunTables
 from oversight.engine.views.pages import searched
 from oversight.engine.views.pages.environment import TextMark, quoted, shown
 from oversight.engine.views.pages.links import Asked, ServerLinks, page_of
-from oversight.engine.views.pages.reader import calls_section
-from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.site import write_bundle
+from oversight.engine.views.pages.transcript_page import calls_section
+from oversight.engine.views.pages.transcript_view import read
 from oversight.protocols.transcript import Quote
 from tests.pages.speaking import LONG, bad_run
 from tests.run_folders import cut

@@ -1,5 +1,4 @@
-"""What has completed of a run that goes on: read once, and never other than what stands there; and
-in which order pages have it."""
+"""Outcomes of a run under way are read once, as they are stored, and pages keep their order."""
 
 import re
 from collections import deque

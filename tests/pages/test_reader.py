@@ -9,7 +9,7 @@ from zipfile import ZipFile
 import pytest
 
 from oversight.engine.run.reader import Place, RunReader
-from oversight.engine.views.pages.reading import beliefs_by_turn, probe_advice, read
+from oversight.engine.views.pages.transcript_view import beliefs_by_turn, probe_advice, read
 from tests.command_line import oversight
 from tests.pages.browser import asked_by, faults_in, served, unpacked, violations
 from tests.pages.conftest import ran

@@ -47,7 +47,7 @@ from ...system.process import event_loop
 from ...system.settings import check_flags
 from ..pages.links import Asked, Links
 from ..pages.overview import overview_page
-from ..pages.reader import reader_page
+from ..pages.transcript_page import reader_page
 from .prepared import prepared
 
 if TYPE_CHECKING:

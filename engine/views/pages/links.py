@@ -79,15 +79,19 @@ READING = "/row/{row}/problem/{problem}"
 ROUTES: Mapping[str, Route] = {
     "overview": Route("", "overview:overview_page", ("by", "plot")),
     "transcripts": Route(
-        "/transcripts", "reader:transcripts_page", ("show", "words", "order", "page")
+        "/transcripts", "transcript_page:transcripts_page", ("show", "words", "order", "page")
     ),
-    "row": Route("/row/{row}", "reader:row_page", ("show", "words", "order", "page")),
+    "row": Route("/row/{row}", "transcript_page:row_page", ("show", "words", "order", "page")),
     "map": Route("/map", "answer:map_page"),
     "compare": Route("/compare", "answer:compare_page", ("first", "second")),
     "more": Route("/more", "findings:more_page"),
     "problem": Route("/problem/{problem}", "answer:problem_page"),
-    "reading": Route(READING, "reader:reader_page", ("draw", "turns", "apart"), reckons=False),
-    "calls": Route(f"{READING}/calls", "reader:calls_page", ("draw", "only"), reckons=False),
+    "reading": Route(
+        READING, "transcript_page:reader_page", ("draw", "turns", "apart"), reckons=False
+    ),
+    "calls": Route(
+        f"{READING}/calls", "transcript_page:calls_page", ("draw", "only"), reckons=False
+    ),
     "search": Route("/search", "searched:search_page", ("q", "page"), reckons=False),
     "failures": Route("/failures", "overview:failures_page"),
     "cost": Route("/cost", "findings:cost_page"),

@@ -12,7 +12,7 @@ from .links import ServerLinks
 
 
 def runs_part(title: str, runs: Sequence[RunSummary], named: Callable[[RunSummary], str]) -> Part:
-    """One line per run, without columns that are empty for all. named: the name that people know."""
+    """One line per run, without columns that are empty for all. named: its known name."""
 
     def last(run: RunSummary) -> datetime:
         return datetime.fromtimestamp(run.touched)

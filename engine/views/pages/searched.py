@@ -12,8 +12,8 @@ from ...run.reader import RunReader
 from ...run.record.search import KeptTexts, Query, search
 from .environment import packed
 from .links import Asked, Links, turn_anchor
-from .reading import TURNS_A_PAGE, Reading
 from .strip import run_page
+from .transcript_view import TURNS_A_PAGE, TranscriptView
 
 HITS_A_PAGE = 50
 
@@ -123,7 +123,7 @@ class SearchedTexts:
         self._size = 0
         self._known: set[tuple[int, str]] = set()
 
-    def add(self, one: Reading, file: str) -> None:
+    def add(self, one: TranscriptView, file: str) -> None:
         """All that was said in a reading. file: the page that it is on."""
         for world in one.worlds:
             said = [

@@ -32,9 +32,9 @@ from .guard import (
     is_loopback,
 )
 from .links import DEFAULTS, REPORT_FILES, ROUTES, NoPage, ServerLinks, anchor, asked, page_of
-from .reader import place_of
 from .runs import runs_page
 from .strip import Watcher
+from .transcript_page import place_of
 
 
 class Server(ABC):
@@ -159,7 +159,7 @@ class PageServer(Server):
         self._store = store
         self._runs: dict[str, RunReader] = {}
         self.busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """By name of the run: held while its figures are computed, so that pages compute them once."""
+        """By name of the run: held while its figures are computed, once for all pages."""
 
     def folders(self) -> Mapping[str, Path]:
         """The run folders that are served, by name."""

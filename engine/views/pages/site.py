@@ -22,9 +22,9 @@ from ...system.files import read_bounded, replace_file, unwritable
 from .environment import EVERY, static
 from .findings import measures_of
 from .links import Asked, SiteLinks, page_of, parts
-from .reader import Transcripts, called_page, calls_section, readers_page, section
-from .reading import ends_of, reading_page
 from .searched import SearchedTexts, search_page
+from .transcript_page import Transcripts, called_page, calls_section, readers_page, section
+from .transcript_view import ends_of, reading_page
 
 READINGS_A_FILE = 3
 CALLS_A_FILE = 600_000

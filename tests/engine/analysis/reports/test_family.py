@@ -37,7 +37,7 @@ from oversight.engine.run.record.values import CellEnd, RecordedCell
 from oversight.engine.sweep.sweep import Cell
 from oversight.engine.views.pages.links import Asked, ServerLinks
 from oversight.engine.views.pages.overview import overview_page
-from oversight.engine.views.pages.reading import read
+from oversight.engine.views.pages.transcript_view import read
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.doubts import ANYTHING, UnreadReply
 from oversight.protocols.judges.stated import StatedJudge

@@ -28,7 +28,7 @@ from oversight.engine.run.lookup import worlds_of
 from oversight.engine.run.reader import RunReader, recorded
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RunDamaged
-from oversight.engine.views.pages.reading import read
+from oversight.engine.views.pages.transcript_view import read
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.judges.stated import StatedJudge

@@ -15,7 +15,7 @@ from oversight.engine.analysis.rows import read_rows
 from oversight.engine.errors import UsageError
 from oversight.engine.models.accounting.prices import charged, listed, load_prices, public_price
 from oversight.engine.run.reader import Place, RunReader
-from oversight.engine.views.pages.reading import ends_of
+from oversight.engine.views.pages.transcript_view import ends_of
 from tests.answering import alike, answering
 from tests.command_line import within
 from tests.sessions import sessions

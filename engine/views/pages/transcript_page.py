@@ -21,8 +21,8 @@ from .environment import READER, packed, part
 from .findings import Linked, shown_part
 from .links import Asked, Links, NoPage, anchor, nth, one_of, parts
 from .overview import row_facts
-from .reading import TURNS_A_PAGE, AskedCall, Reading, probe_advice, read
 from .strip import run_page
+from .transcript_view import TURNS_A_PAGE, CallView, TranscriptView, probe_advice, read
 
 KINDS = {
     "failed": "a world has no verdict",
@@ -259,7 +259,7 @@ class Neighbours:
     """Link to the same worlds in one column each, or back; empty without such a page."""
 
 
-def neighbours(run: RunReader, links: Links, one: Reading) -> Neighbours:
+def neighbours(run: RunReader, links: Links, one: TranscriptView) -> Neighbours:
     """The neighbours of a reading that have a page."""
     place, sweep = one.place, run.sweep
 
@@ -295,7 +295,7 @@ def neighbours(run: RunReader, links: Links, one: Reading) -> Neighbours:
     )
 
 
-def _other_view(links: Links, one: Reading) -> str:
+def _other_view(links: Links, one: TranscriptView) -> str:
     if not one.alike or not links.form("transcripts"):
         return ""
     return links.to("reading", **parts(one.place), turns=one.page, apart=int(one.single))
@@ -332,7 +332,7 @@ def place_of(run: RunReader, asked: Asked) -> Place:
     )
 
 
-def section(run: RunReader, links: Links, one: Reading) -> Markup:
+def section(run: RunReader, links: Links, one: TranscriptView) -> Markup:
     """One reading, for a page that may hold several."""
 
     def call_link(address: str, whole: bool = False) -> str:
@@ -357,7 +357,7 @@ def readers_page(run: RunReader, links: Links, sections: list[Markup], title: st
     )
 
 
-def calls_section(one: Reading, links: Links, back: str = "", only: str = "") -> Markup:
+def calls_section(one: TranscriptView, links: Links, back: str = "", only: str = "") -> Markup:
     """Every request and reply of a reading. only: beginning of the address of the one call to show,
     in full."""
     asked = [each for each in one.asked if each.address.startswith(only)]
@@ -365,7 +365,7 @@ def calls_section(one: Reading, links: Links, back: str = "", only: str = "") ->
     texts = sum(len(messages) for _, messages in told)
     share = max(MIN_CALL_TEXT, MAX_CALLS_TEXT // max(texts + len(asked), 1))
 
-    def rooms(each: AskedCall) -> int | None:
+    def rooms(each: CallView) -> int | None:
         """Bytes of markup for each text of a call; None: as many as it has."""
         if only:
             return None
@@ -373,7 +373,7 @@ def calls_section(one: Reading, links: Links, back: str = "", only: str = "") ->
             return most
         return MAX_JUDGE_TEXT if each.call.role == JUDGE else share
 
-    def whole(each: AskedCall, messages: Sequence[Message]) -> str:
+    def whole(each: CallView, messages: Sequence[Message]) -> str:
         """Link to the full text of a call that is cut here; empty for other calls."""
         most = rooms(each)
         if most is None or links.most("calls"):

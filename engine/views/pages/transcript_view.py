@@ -56,7 +56,7 @@ MIN_CHANGE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class AskedCall:
+class CallView:
     """One call of a world."""
 
     call: RecordedCall
@@ -72,7 +72,7 @@ class AskedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownDraft:
+class DraftView:
     """One candidate for a turn."""
 
     text: Markup
@@ -104,7 +104,7 @@ def beliefs_by_turn(path: Sequence[tuple[int, float]]) -> dict[int, BeliefView]:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownTurn:
+class TurnView:
     """A turn, ready to be shown."""
 
     number: int
@@ -117,26 +117,26 @@ class ShownTurn:
     """(tool, arguments, result, failed)."""
     marks: tuple[tuple[str, str], ...]
     """(kind, words) of each remark on the turn."""
-    asked: AskedCall | None
+    asked: CallView | None
     shared: bool
     """Whether the other world has the same call."""
     good: bool | None
     """Whether it argues for a best answer; None where it takes no side."""
-    drafts: tuple[ShownDraft, ...] = ()
+    drafts: tuple[DraftView, ...] = ()
     """The candidates that it was chosen from, itself included; () for a single one."""
 
 
-End: TypeAlias = tuple[CellEnd, dict[str, AskedCall], tuple[RecordedJudgement, ...]]
+End: TypeAlias = tuple[CellEnd, dict[str, CallView], tuple[RecordedJudgement, ...]]
 """The end of a cell, its calls by address, and the judgements before its verdict."""
 
 
 @dataclass(frozen=True, slots=True)
-class ShownJudgement:
+class JudgementView:
     """A judgement, ready to be shown."""
 
     judgement: Judgement
     text: Markup
-    asked: AskedCall | None
+    asked: CallView | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +148,13 @@ class World:
     outcome: CellEnd
     said: Markup
     """Message of the failure, if any."""
-    turns: tuple[ShownTurn, ...]
+    turns: tuple[TurnView, ...]
     """Turns on this page."""
     count: int
     """Turns on all pages."""
-    judged: tuple[ShownJudgement, ...]
+    judged: tuple[JudgementView, ...]
     score: float | None
-    asked: tuple[AskedCall, ...]
+    asked: tuple[CallView, ...]
     read: str
     """Address of the call that the verdict was read from; empty where no judge was asked."""
     beliefs: Mapping[int, BeliefView]
@@ -191,7 +191,7 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TranscriptView:
     """All worlds of one problem under one row, in one draw."""
 
     place: Place
@@ -227,7 +227,7 @@ class Reading:
         return any(spoken.turn.at_once for world in self.worlds for spoken in world.turns)
 
     @property
-    def lines(self) -> list[tuple[ShownTurn | None, ...]]:
+    def lines(self) -> list[tuple[TurnView | None, ...]]:
         """The turns of all worlds, side by side. A failed world has one line more, for its
         failure."""
         longest = max(len(world.turns) + (world.failure is not None) for world in self.worlds)
@@ -237,7 +237,7 @@ class Reading:
         ]
 
     @property
-    def asked(self) -> tuple[AskedCall, ...]:
+    def asked(self) -> tuple[CallView, ...]:
         """Every distinct call of all worlds."""
         return tuple({each.address: each for w in self.worlds for each in w.asked}.values())
 
@@ -255,7 +255,7 @@ class Reading:
         return any('class="ctl"' in spoken.text for w in self.worlds for spoken in w.turns)
 
 
-def probe_advice(run: RunReader, one: Reading) -> tuple[str, str] | None:
+def probe_advice(run: RunReader, one: TranscriptView) -> tuple[str, str] | None:
     """The command that probes a reading, and its calls and price in words; None if it has probes
     or no turns with a verdict."""
     judged = next((world.judged for world in one.worlds if world.verdict), ())
@@ -295,7 +295,7 @@ def read(
     *,
     requests: bool = False,
     apart: bool = False,
-) -> Reading:
+) -> TranscriptView:
     """One page of a reading, from the record of the run. RunFolderError where it has none."""
     return reading_page(run, place, ends_of(run, place, requests), score, page, probes, apart)
 
@@ -311,10 +311,10 @@ def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
     distinct = {call.address: call for cell in cells.values() for call in cell.calls}
     stored = {at: run.stored(call) if requests else None for at, call in distinct.items()}
 
-    def asked(call: RecordedCall) -> AskedCall:
+    def asked(call: RecordedCall) -> CallView:
         price = prices.find(call.model)
         cost = None if price is None else price.cost(call.cost.usage)
-        return AskedCall(call, cost, *(stored[call.address] or (None, None)))
+        return CallView(call, cost, *(stored[call.address] or (None, None)))
 
     def end(cell: RecordedCell) -> End:
         return cell.outcome, {each.address: asked(each) for each in cell.calls}, cell.judgements
@@ -330,7 +330,7 @@ def reading_page(
     page: int = 0,
     probes: Beliefs | None = None,
     apart: bool = False,
-) -> Reading:
+) -> TranscriptView:
     """One page of a reading. ends: the result of `ends_of`.
 
     page: of the turns, from 0. probes: P(a best answer) by turns heard, by place of the cell.
@@ -364,7 +364,7 @@ def reading_page(
             for n, turn in enumerate(windows[side])
         )
         judged = tuple(
-            ShownJudgement(each, shown(each.text.strip(), most=room), asked.get(each.call))
+            JudgementView(each, shown(each.text.strip(), most=room), asked.get(each.call))
             for each in judgements[side]
         )
         verdict = outcome if isinstance(outcome, Verdict) else None
@@ -394,7 +394,7 @@ def reading_page(
     lengths = [len(turns) for turns in transcripts]
     prefixes = min(max(lengths), shared + 1) + sum(max(n - 1 - shared, 0) for n in lengths)
     shared = 0 if apart else min(max(shared - first, 0), TURNS_A_PAGE)
-    return Reading(
+    return TranscriptView(
         place,
         row,
         problem,
@@ -434,12 +434,12 @@ def shown_turn(
     at: int,
     turn: Turn,
     other: Turn | None,
-    asked: Mapping[str, AskedCall],
+    asked: Mapping[str, CallView],
     common: set[str],
     rated: Mapping[str, RecordedJudgement],
     room: int,
     problem: Problem,
-) -> ShownTurn:
+) -> TurnView:
     """A turn as a page has it. at: its number from 0. other: the turn of the other world that it is
     compared with. common: addresses of calls that both worlds make. rated: ratings of drafts
     by the selection judge. room: bytes of markup for each text."""
@@ -455,7 +455,7 @@ def shown_turn(
     )
     marks = [mark for mark in marks if mark.end > mark.start]
     raw = shown(text, marks, room)
-    return ShownTurn(
+    return TurnView(
         at + 1,
         turn,
         raw,
@@ -471,11 +471,11 @@ def shown_turn(
 
 def _drafts(
     turn: Turn,
-    asked: Mapping[str, AskedCall],
+    asked: Mapping[str, CallView],
     rated: Mapping[str, RecordedJudgement],
     room: int,
     problem: Problem,
-) -> Iterator[ShownDraft]:
+) -> Iterator[DraftView]:
     """The candidates for a turn: drafts of the same seat after the same turns."""
     spoken = asked.get(turn.call)
     if spoken is None or spoken.call.role != DRAFT:
@@ -496,7 +496,7 @@ def _drafts(
             at = labels.index(side) if len(judged.probs) == len(labels) else 0
             rating = judged.probs[at]
         text = shown(each.call.text, most=max(room // len(beside), MIN_TEXT))
-        yield ShownDraft(text, each.address, each is spoken, rating)
+        yield DraftView(text, each.address, each is spoken, rating)
 
 
 def matching(turns: Sequence[Turn], others: Sequence[Turn]) -> dict[int, Turn]:
