@@ -129,16 +129,16 @@ def truths_of(reader: RunReader) -> dict[str, Truth]:
     return truths
 
 
-Verdicts: TypeAlias = dict[str, list[float]]
+Acceptances: TypeAlias = dict[str, list[float]]
 """By the id of a proposal, probabilities that it is right."""
 
 
-def verdicts_of(
+def acceptances_of(
     reader: RunReader, truths: Mapping[str, Truth]
-) -> dict[tuple[str, str, str], tuple[Verdicts, Verdicts]]:
+) -> dict[tuple[str, str, str], tuple[Acceptances, Acceptances]]:
     """By row (protocol, agent, judge), its verdicts, and its critic's private decisions, which are
     1 or 0."""
-    rows = defaultdict[tuple[str, str, str], tuple[Verdicts, Verdicts]](lambda: ({}, {}))
+    rows = defaultdict[tuple[str, str, str], tuple[Acceptances, Acceptances]](lambda: ({}, {}))
     for outcome in reader.outcomes():
         if outcome.probs is not None:
             truth = truths[outcome.problem]
@@ -149,7 +149,7 @@ def verdicts_of(
     return dict(rows)
 
 
-def graded(verdicts: Verdicts, truths: Mapping[str, Truth]) -> Grades | None:
+def graded(verdicts: Acceptances, truths: Mapping[str, Truth]) -> Grades | None:
     """Grades of means over worlds and repeats. None without a verdict."""
     if not verdicts:
         return None
@@ -158,7 +158,9 @@ def graded(verdicts: Verdicts, truths: Mapping[str, Truth]) -> Grades | None:
     return grades(accepted, is_right, [truths[id].group for id in verdicts])
 
 
-def proposer_asd(verdicts: Verdicts, truths: Mapping[str, Truth], score: str) -> Influences | None:
+def proposer_asd(
+    verdicts: Acceptances, truths: Mapping[str, Truth], score: str
+) -> Influences | None:
     """Score of acceptance of a right proposal that was instructed to be right, minus the score of
     a wrong one with a planted fault, by task. None if no task has both."""
     scoring, groups = ALL_SCORES[score], dict[str, str]()
@@ -226,7 +228,7 @@ class Proposals(Analysis):
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         truths, how = truths_of(run.run), run.sweep.interval
-        by_row = verdicts_of(run.run, truths)
+        by_row = acceptances_of(run.run, truths)
         every = {name: graded(accepted, truths) for name, (accepted, _) in by_row.items()}
         alone = {name[2]: grade.youden for name, grade in every.items() if grade and not name[1]}
         chosen = [run.sweep.rows[n] for n in rows]

@@ -144,7 +144,7 @@ class ProposeSettings(LoopSettings):
         return list(dict.fromkeys(listed)) or ["right", "fault"]
 
 
-Item: TypeAlias = tuple[str, Task, Instruction, int]
+ProposalItem: TypeAlias = tuple[str, Task, Instruction, int]
 """A proposal to write: its id, the task, the instruction, the number of its repeat."""
 
 
@@ -203,8 +203,8 @@ def propose_all(source: Path, limit: int | None, settings: ProposeSettings) -> i
 
 def production(
     tasks: Sequence[Task], agent: Agent, checker: Checker, settings: ProposeSettings
-) -> Production[Item, Graded]:
-    async def write(item: Item, ask: Ask) -> Graded:
+) -> Production[ProposalItem, Graded]:
+    async def write(item: ProposalItem, ask: Ask) -> Graded:
         id, task, instruction, repeat = item
         written = await propose(task, agent, instruction, with_repeat(ask, repeat))
         return await graded(id, task, written, checker)
@@ -215,7 +215,7 @@ def production(
 
 
 def _written(
-    work: Production[Item, Graded], task: Task, agent: Agent, settings: ProposeSettings
+    work: Production[ProposalItem, Graded], task: Task, agent: Agent, settings: ProposeSettings
 ) -> int | None:
     """Have all proposals written; the exit code if that stops early."""
     examples = [compose(task, agent, instruction) for instruction in settings.instructions()]

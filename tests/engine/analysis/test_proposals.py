@@ -14,11 +14,11 @@ import pytest
 from oversight.cache.call import Call, with_repeat
 from oversight.engine.analysis.proposals import (
     NO_TASKS,
+    acceptances_of,
     graded,
     grades,
     proposer_asd,
     truths_of,
-    verdicts_of,
 )
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
@@ -165,7 +165,7 @@ def test_proposals_of_a_run_are_graded_row_by_row(place: Path, command: Command)
     assert command("run", "p.yaml", "--run-folder", "run").code == 0
     reader = RunReader(place / "run")
     truths = truths_of(reader)
-    (naive, none), (led, decisions) = verdicts_of(reader, truths).values()
+    (naive, none), (led, decisions) = acceptances_of(reader, truths).values()
     assert {len(row) for row in (naive, led, decisions)} == {40}
     assert not none
     rows = json.loads(command("measure", "proposals", "run", "--json").out)["rows"]
