@@ -157,18 +157,22 @@ class ServerBudgets:
         amounts = {"requests": 1, "tokens": tokens}
         if any(amounts[kind] > limit for kind, limit in self._limits.items()):
             return float("inf")
-        missing = {kind: max(amounts[kind] - left, 0.0) for kind, left in self._left.items()}
-        wait = max((each / self._limits[kind] for kind, each in missing.items()), default=0.0)
+        missing = {kind: max(amounts[kind] - budget, 0.0) for kind, budget in self._left.items()}
+        wait = max((lacking / self._limits[kind] for kind, lacking in missing.items()), default=0.0)
         if not wait:
-            self._left = {kind: left - amounts[kind] for kind, left in self._left.items()}
+            self._left = {kind: budget - amounts[kind] for kind, budget in self._left.items()}
         return wait * self._minute
 
     def read(self, now: float) -> dict[str, MeterReading]:
         """The rest of each budget."""
         self._fill(now)
         return {
-            kind: MeterReading(limit, max(int(left), 0), (limit - left) / limit * self._minute)
-            for (kind, limit), left in zip(self._limits.items(), self._left.values(), strict=True)
+            kind: MeterReading(
+                limit, max(int(remaining), 0), (limit - remaining) / limit * self._minute
+            )
+            for (kind, limit), remaining in zip(
+                self._limits.items(), self._left.values(), strict=True
+            )
         }
 
     def _fill(self, now: float) -> None:

@@ -107,7 +107,7 @@ class ServerDesk:
         if matched is None:
             return False
         owner = request.headers.get(b"x-api-key") or request.headers.get(b"authorization", b"")
-        asked = _Asked(connection, request, dialect, owner)
+        incoming = _Asked(connection, request, dialect, owner)
         connection.ahead = self.profile.ahead
         chance = Random(f"{self._seed} {self.counts['desk_requests']}")
         self.counts["desk_requests"] += 1
@@ -121,40 +121,40 @@ class ServerDesk:
             case "POST", "files", None, None:
                 name = f"file-{len(self._files)}"
                 self._files[name] = _uploaded(request)
-                asked.tell({"id": name, "object": "file"})
+                incoming.tell({"id": name, "object": "file"})
             case "GET", "files", id, "content" if id in self._files:
-                self._send(asked, id.rpartition("-")[0], self._files[id])
+                self._send(incoming, id.rpartition("-")[0], self._files[id])
             case "POST", "batches", None, None:
-                self._make(asked)
+                self._make(incoming)
             case "GET", "batches", None, None:
-                self._list(asked)
+                self._list(incoming)
             case _, "batches", id, then if id in self._batches and self._batches[id].owner == owner:
-                self._about(asked, self._batches[id], then)
+                self._about(incoming, self._batches[id], then)
             case _:
-                asked.refuse(404, "not found")
+                incoming.refuse(404, "not found")
         return True
 
-    def _make(self, asked: _Asked) -> None:
+    def _make(self, incoming: _Asked) -> None:
         profile, chance = self.profile, Random(f"{self._seed} made {self.counts['desk_requests']}")
-        submitted = orjson.loads(asked.request.body)
-        openai = asked.dialect.endpoint == "chat"
+        submitted = orjson.loads(incoming.request.body)
+        openai = incoming.dialect.endpoint == "chat"
         if openai:
             file = map(orjson.loads, self._files[submitted["input_file_id"]].splitlines())
             lines = [(line["custom_id"], line["url"], line["body"]) for line in file]
         else:
-            given = submitted["requests"]
-            lines = [(each["custom_id"], "/v1/messages", each["params"]) for each in given]
+            entries = submitted["requests"]
+            lines = [(entry["custom_id"], "/v1/messages", entry["params"]) for entry in entries]
         if chance.random() < profile.unmade:
-            return asked.connection.answer(*asked.dialect.complaint("server_error"))
+            return incoming.connection.answer(*incoming.dialect.complaint("server_error"))
         if profile.lines and len(lines) > profile.lines:
-            return asked.refuse(413, "the batch has too many requests")
+            return incoming.refuse(413, "the batch has too many requests")
         ids = [custom for custom, _, _ in lines]
         if len(set(ids)) < len(ids) or not all(re.fullmatch(r"[\w-]{1,64}", id) for id in ids):
-            return asked.refuse(400, "custom_id: not unique, or none")
+            return incoming.refuse(400, "custom_id: not unique, or none")
         now = self._now()
         batch = _Batch(
-            f"{_KIND[asked.dialect.endpoint]}{len(self._batches):04}",
-            asked.owner,
+            f"{_KIND[incoming.dialect.endpoint]}{len(self._batches):04}",
+            incoming.owner,
             [(custom, path, orjson.dumps(body)) for custom, path, body in lines],
             now,
             now + profile.delay / self._speed,
@@ -182,57 +182,59 @@ class ServerDesk:
                 self.counts["lines_twice"] += self._held.get(custom, "expired") in (None, "ok")
                 self._held[custom] = None
         if chance.random() < profile.deaf:
-            return asked.connection.tear()
-        asked.tell(self._shown(batch, asked.dialect))
+            return incoming.connection.tear()
+        incoming.tell(self._shown(batch, incoming.dialect))
 
-    def _list(self, asked: _Asked) -> None:
-        query = parse_qs(asked.request.query)
+    def _list(self, incoming: _Asked) -> None:
+        query = parse_qs(incoming.request.query)
         listed_from = self._now() - self.profile.unlisted / self._speed
-        kind = _KIND[asked.dialect.endpoint]
+        kind = _KIND[incoming.dialect.endpoint]
         ids = [
             id
-            for id, each in reversed(self._batches.items())
-            if id.startswith(kind) and each.owner == asked.owner and each.made <= listed_from
+            for id, candidate in reversed(self._batches.items())
+            if id.startswith(kind)
+            and candidate.owner == incoming.owner
+            and candidate.made <= listed_from
         ]
         after = query.get("after", query.get("after_id", [""]))[0]
         start = ids.index(after) + 1 if after else 0
         # Small pages, so that clients need to fetch several.
         page = ids[start : start + min(int(query.get("limit", ["20"])[0]), 5)]
-        shown = [self._shown(self._batches[id], asked.dialect) for id in page]
-        asked.tell({"data": shown, "has_more": start + len(page) < len(ids)})
+        listing = [self._shown(self._batches[id], incoming.dialect) for id in page]
+        incoming.tell({"data": listing, "has_more": start + len(page) < len(ids)})
 
-    def _about(self, asked: _Asked, batch: _Batch, then: str | None) -> None:
-        if asked.request.method == "GET":
+    def _about(self, incoming: _Asked, batch: _Batch, then: str | None) -> None:
+        if incoming.request.method == "GET":
             self._asked["about", batch.id] += 1
             if self._asked["about", batch.id] <= self.profile.denied:
-                return asked.refuse(404, "no such batch")
-            others = [each for each in self._batches.values() if each is not batch]
+                return incoming.refuse(404, "no such batch")
+            others = [other for other in self._batches.values() if other is not batch]
             if then is None and others and self._asked["about", batch.id] <= self.profile.stale:
-                return asked.tell(self._shown(others[-1], asked.dialect))
+                return incoming.tell(self._shown(others[-1], incoming.dialect))
         if then == "cancel":
             now = self._now()
             if now < batch.ends and not batch.cancelled:
                 batch.cancelled = now
                 batch.share = (now - batch.made) / (batch.ends - batch.made)
                 # Lines in progress are finished first.
-                left = min(0.1 * self.profile.delay, IN_PROGRESS)
-                batch.ends = min(batch.ends, now + left / self._speed)
+                remaining = min(0.1 * self.profile.delay, IN_PROGRESS)
+                batch.ends = min(batch.ends, now + remaining / self._speed)
         if then == "results":
-            return self._send(asked, batch.id, self._results_file(batch, asked.dialect))
-        asked.tell(self._shown(batch, asked.dialect))
+            return self._send(incoming, batch.id, self._results_file(batch, incoming.dialect))
+        incoming.tell(self._shown(batch, incoming.dialect))
 
-    def _send(self, asked: _Asked, batch: str, body: bytes) -> None:
+    def _send(self, incoming: _Asked, batch: str, body: bytes) -> None:
         """Send results, spoiled where the profile says so."""
         self._asked["download", batch] += 1
         if self._asked["download", batch] > self.profile.downloads:
-            return asked.connection.answer(200, body, "content-type: application/x-jsonl\r\n")
+            return incoming.connection.answer(200, body, "content-type: application/x-jsonl\r\n")
         spoiled = {
             "cut": b"".join(body.splitlines(keepends=True)[:-1]),
             "empty": b"",
             "html": b"<html><body>come back later</body></html>",
-            "error": asked.dialect.bad_request("the file is not ready"),
+            "error": incoming.dialect.bad_request("the file is not ready"),
         }
-        asked.connection.answer(200, spoiled.get(self.profile.spoiled, body))
+        incoming.connection.answer(200, spoiled.get(self.profile.spoiled, body))
 
     def _shown(self, batch: _Batch, dialect: ServerWire) -> dict[str, Any]:
         now, total = self._now(), len(batch.lines)
@@ -281,8 +283,8 @@ class ServerDesk:
             self._asked["shown", batch.id] += 1
             late = self.profile.spoiled == "no_file"
             if not (late and self._asked["shown", batch.id] <= self.profile.downloads):
-                for name, whole in (("output_file_id", True), ("error_file_id", False)):
-                    if body := self._results_file(batch, dialect, good=whole):
+                for name, answered in (("output_file_id", True), ("error_file_id", False)):
+                    if body := self._results_file(batch, dialect, good=answered):
                         described[name] = f"{batch.id}-{name[:3]}"
                         self._files[described[name]] = body
         return described
@@ -293,24 +295,24 @@ class ServerDesk:
             return batch.results
         batch.results = []
         self.counts["lines_ended"] += len(batch.lines)
-        done = len(batch.lines) // (2 if batch.expires else 1)
+        completed = len(batch.lines) // (2 if batch.expires else 1)
         if batch.cancelled:
             # One line is always in progress.
-            done = 1 + int((done - 1) * batch.share)
+            completed = 1 + int((completed - 1) * batch.share)
         for n, (custom, path, body) in enumerate(batch.lines):
             fate = self._fate(_call_of(custom))
-            if n >= done:
+            if n >= completed:
                 fate = "expired" if batch.expires else "cancelled"
-            status, said = 0, b""
+            status, content = 0, b""
             if fate == "garbled":
-                status, said = 200, b'{"what": "is this?"}'
+                status, content = 200, b'{"what": "is this?"}'
             elif fate == "ok":
-                status, said = self._serve_call(path, body)
+                status, content = self._serve_call(path, body)
                 fate = "ok" if status == 200 else "errored"
             self._times[_call_of(custom)] += 1
             self._held[_call_of(custom)] = fate
             self.counts[f"lines_{fate}"] += 1
-            batch.results.append((custom, fate, status, said))
+            batch.results.append((custom, fate, status, content))
         Random(f"{self._seed} {batch.id}").shuffle(batch.results)
         return batch.results
 
@@ -346,15 +348,15 @@ def _call_of(custom_id: str) -> str:
 
 
 def _openai_line(custom: str, fate: LineFate, status: int, body: bytes) -> dict[str, Any]:
-    told: dict[str, Any] = {"id": f"req_{custom[:8]}", "custom_id": custom, "error": None}
+    document: dict[str, Any] = {"id": f"req_{custom[:8]}", "custom_id": custom, "error": None}
     if fate in ("expired", "cancelled"):
         error = {"code": f"batch_{fate}", "message": f"This request was {fate}."}
-        return told | {"response": None, "error": error}
+        return document | {"response": None, "error": error}
     if fate in _FIXED and status in (0, 200):
         status = _FIXED[fate]
         error = {"message": f"this line is {fate}", "type": "", "code": ""}
         body = orjson.dumps({"error": error})
-    return told | {
+    return document | {
         "response": {"status_code": status, "request_id": "req", "body": orjson.loads(body)}
     }
 
@@ -376,9 +378,9 @@ def _anthropic_line(custom: str, fate: LineFate, status: int, body: bytes) -> di
 
 def _uploaded(request: ServerRequest) -> bytes:
     """The file in a multipart form."""
-    found = re.search(rb'boundary="?([^";]+)', request.headers[b"content-type"])
-    assert found is not None, "files come in forms"
-    for part in request.body.split(b"--" + found[1]):
+    boundary_match = re.search(rb'boundary="?([^";]+)', request.headers[b"content-type"])
+    assert boundary_match is not None, "files come in forms"
+    for part in request.body.split(b"--" + boundary_match[1]):
         head, _, content = part.partition(b"\r\n\r\n")
         if b"filename=" in head:
             return content.removesuffix(b"\r\n")

@@ -82,8 +82,8 @@ def staged(file: SweepFile, url: str) -> LoadedSweep:
         row = entry(provider)
         needed = [variable for _, variable, default in row.options if default == "!"]
         variables.update(dict.fromkeys(filter(None, [row.key_variable, *needed]), REHEARSAL_KEY))
-        given = file.providers.get(provider, {})
+        settings = file.providers.get(provider, {})
         # A path for each provider, since the names of open-weight models do not tell their host.
         at = {"base_url": f"{url}/{provider}/v1"}
-        providers[provider] = {"deadline": REHEARSAL_DEADLINE, **given, **at}
+        providers[provider] = {"deadline": REHEARSAL_DEADLINE, **settings, **at}
     return load_sweep(replace(file, providers=providers), variables)

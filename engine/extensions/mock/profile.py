@@ -58,10 +58,10 @@ class _Request:
 
     def at(self, path: str) -> Any:
         """The value at a path of the body, such as `thinking.type`, or None."""
-        found: Any = self.body
+        node: Any = self.body
         for name in path.split("."):
-            found = (found or {}).get(name)
-        return found
+            node = (node or {}).get(name)
+        return node
 
     def of(self, models: str) -> bool:
         return _is(self.model, models)
@@ -69,8 +69,10 @@ class _Request:
     @property
     def effort(self) -> str | None:
         """As OpenAI's models are told it."""
-        told: str | None = self.at("reasoning.effort") if self.endpoint == "responses" else None
-        return told or self.body.get("reasoning_effort")
+        stated_effort: str | None = (
+            self.at("reasoning.effort") if self.endpoint == "responses" else None
+        )
+        return stated_effort or self.body.get("reasoning_effort")
 
     @property
     def reasons(self) -> bool:
@@ -80,39 +82,41 @@ class _Request:
 
 
 _CHECKS: Mapping[str, Callable[[_Request], bool]] = {
-    "": lambda asked: True,
-    "effort": lambda asked: (
-        bool(asked.effort) and not asked.of(_table()["efforts"].get(asked.effort, "(?!)"))
+    "": lambda request: True,
+    "effort": lambda request: (
+        bool(request.effort) and not request.of(_table()["efforts"].get(request.effort, "(?!)"))
     ),
-    "reasons": lambda asked: asked.reasons,
-    "six stops": lambda asked: isinstance(asked.body["stop"], list) and len(asked.body["stop"]) > 5,
-    "unsigned": lambda asked: any(
+    "reasons": lambda request: request.reasons,
+    "six stops": lambda request: (
+        isinstance(request.body["stop"], list) and len(request.body["stop"]) > 5
+    ),
+    "unsigned": lambda request: any(
         call.get("extra_content") != thought_signature(call["id"])
-        for message in asked.body["messages"]
+        for message in request.body["messages"]
         for call in message.get("tool_calls") or ()
     ),
-    "version without sampling": lambda asked: _FREE_OF_SAMPLING in asked.version,
-    "top_p": lambda asked: "top_p" in asked.body,
-    "prefilled": lambda asked: asked.body["messages"][-1]["role"] == "assistant",
+    "version without sampling": lambda request: _FREE_OF_SAMPLING in request.version,
+    "top_p": lambda request: "top_p" in request.body,
+    "prefilled": lambda request: request.body["messages"][-1]["role"] == "assistant",
 }
 
 
-def _refusal(rule: Mapping[str, Any], asked: _Request) -> VendorRefusal | None:
+def _refusal(rule: Mapping[str, Any], request: _Request) -> VendorRefusal | None:
     """rule: as the table's head explains it."""
     fields, above = rule.get("fields", ()), rule.get("above")
-    there = [name for name in fields if asked.body.get(name) is not None]
+    present = [name for name in fields if request.body.get(name) is not None]
     if (
-        (fields and not there)
-        or not asked.of(rule.get("models", ""))
-        or rule.get("endpoint", asked.endpoint) != asked.endpoint
-        or not all(asked.at(path) in values for path, values in rule.get("where", {}).items())
-        or (above is not None and asked.body[there[0]] <= above)
-        or not _CHECKS[rule.get("check", "")](asked)
+        (fields and not present)
+        or not request.of(rule.get("models", ""))
+        or rule.get("endpoint", request.endpoint) != request.endpoint
+        or not all(request.at(path) in values for path, values in rule.get("where", {}).items())
+        or (above is not None and request.body[present[0]] <= above)
+        or not _CHECKS[rule.get("check", "")](request)
     ):
         return None
-    name = there[0] if there else ""
-    told = rule["message"].format(field=name, model=asked.model, effort=asked.effort)
-    return VendorRefusal(rule.get("status", 400), rule["code"], told)
+    name = present[0] if present else ""
+    refusal_text = rule["message"].format(field=name, model=request.model, effort=request.effort)
+    return VendorRefusal(rule.get("status", 400), rule["code"], refusal_text)
 
 
 def vendor_refusal(
@@ -122,15 +126,15 @@ def vendor_refusal(
 
     model: the vendor's name for it. host: the first part of the path. version: of Anthropic's API.
     """
-    asked = _Request(endpoint, body, model, version)
-    if asked.of("gone"):
+    checked = _Request(endpoint, body, model, version)
+    if checked.of("gone"):
         return VendorRefusal(404, "model_not_found", f"The model `{model}` does not exist")
     vendor = next((name for name in _VENDORS if model.startswith(name)), "openai")
     if endpoint == "messages":
         vendor = "anthropic"
     elif host in _HOSTS:
         vendor = host
-    refusals = (_refusal(rule, asked) for rule in _table()[vendor])
+    refusals = (_refusal(rule, checked) for rule in _table()[vendor])
     return next(filter(None, refusals), None)
 
 
@@ -145,12 +149,14 @@ def vendor_model(model: str, version: bytes) -> dict[str, Any] | None:
     version: of Anthropic's API, by which its clients are recognised; empty for OpenAI's.
     """
     gone = _is(model, "gone")
-    ends = next((day for day, named in _table()["ends"].items() if re.match(named, model)), None)
+    ends = next(
+        (day for day, pattern in _table()["ends"].items() if re.match(pattern, model)), None
+    )
     if not version:
         if not model.startswith(("gpt-", "o")) or gone:
             return None
-        told = {"id": model, "object": "model", "created": 0, "owned_by": "openai"}
-        return told | {"shutdown_date": ends}
+        description = {"id": model, "object": "model", "created": 0, "owned_by": "openai"}
+        return description | {"shutdown_date": ends}
     if not model.startswith("claude-"):
         return None
     adaptive, recent = _is(model, "adaptive"), _is(model, "no_prefill")
@@ -177,7 +183,7 @@ def vendor_model(model: str, version: bytes) -> dict[str, Any] | None:
 
 
 def _support(kinds: dict[str, bool]) -> dict[str, Any]:
-    return {name: {"supported": there} for name, there in kinds.items()}
+    return {name: {"supported": is_supported} for name, is_supported in kinds.items()}
 
 
 Thinking: TypeAlias = Literal[
@@ -434,7 +440,7 @@ def load_profile(name: str) -> Profile:
     except yaml.YAMLError as exc:
         raise UsageError(f"{name}: {exc}") from exc
     except ValidationError as exc:
-        found = "; ".join(
+        faults = "; ".join(
             f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors()
         )
-        raise UsageError(f"{name}: {found}") from exc
+        raise UsageError(f"{name}: {faults}") from exc

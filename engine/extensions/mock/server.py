@@ -138,8 +138,8 @@ _WORD = Contents("word", agrees=True)
 def filler(call: Call) -> Reply:
     """60 words; or, where a call asks for it, JSON of its schema, a label with logprobs, or a tool
     call."""
-    told = call.messages[-1].text if call.messages else ""
-    if call.tools and f"Call the tool {call.tools[0].name}" in told:
+    prompt = call.messages[-1].text if call.messages else ""
+    if call.tools and f"Call the tool {call.tools[0].name}" in prompt:
         tool = call.tools[0]
         return Reply("", (ToolCall("call_0", tool.name, filled(tool.parameters, _WORD)),))
     if call.response_format is not None:
@@ -282,18 +282,18 @@ class MockServer:
         if self.profile.vendors:
             host = request.path.split("/")[1] if request else ""
             version = request.headers.get(_VERSION, b"") if request else b""
-            named = model or data["model"]
-            if refusal := vendor_refusal(dialect.endpoint, data, named, host, version):
+            model_name = model or data["model"]
+            if refusal := vendor_refusal(dialect.endpoint, data, model_name, host, version):
                 return refusal
         return dialect.call(data, model)
 
     def _written(self, dialect: ServerWire, call: Call, reply: Reply, number: int) -> bytes:
         """A reply as it is sent."""
-        said, forms = dialect.reply(call, reply, number), self.profile.thinking
+        body, forms = dialect.reply(call, reply, number), self.profile.thinking
         if forms and reply.outcome != "refused":
             form = forms[int(call.address[:8], 16) % len(forms)]
-            add_thoughts(said, dialect.endpoint, call, form)
-        return orjson.dumps(said)
+            add_thoughts(body, dialect.endpoint, call, form)
+        return orjson.dumps(body)
 
     def _reply(self, connection: Connection, dialect: ServerWire, call: Call, body: bytes) -> None:
         now, counts = self._loop.time(), self._counts
@@ -352,14 +352,16 @@ class MockServer:
         version = request.headers.get(_VERSION, b"")
         described = vendor_model(name, version) if self.profile.vendors else None
         if described is None:
-            what = _OPENAI.bad_request(f"The model '{name}' does not exist", "model_not_found")
-            return connection.answer(404, what)
+            fault_body = _OPENAI.bad_request(
+                f"The model '{name}' does not exist", "model_not_found"
+            )
+            return connection.answer(404, fault_body)
         return connection.answer(200, orjson.dumps(described))
 
     def _complain(self, connection: Connection, dialect: ServerWire, exc: Exception) -> None:
         self._counts["nonsense"] += 1
-        what = f"this request makes no sense: {type(exc).__name__}: {exc}"
-        connection.answer(400, dialect.bad_request(what))
+        reason = f"this request makes no sense: {type(exc).__name__}: {exc}"
+        connection.answer(400, dialect.bad_request(reason))
 
     def _fault(self, chance: float, now: float) -> FaultKind | None:
         if self.profile.quota and self._counts["ok"] >= self.profile.quota:
@@ -406,6 +408,6 @@ _ROUTES: tuple[tuple[str, ServerWire], ...] = (
 
 def _route(path: str) -> tuple[ServerWire | None, str]:
     for pattern, wire in _ROUTES:
-        if found := re.fullmatch(pattern, path):
-            return wire, found.groupdict().get("model") or ""
+        if matched := re.fullmatch(pattern, path):
+            return wire, matched.groupdict().get("model") or ""
     return None, ""

@@ -78,9 +78,9 @@ class ServerWire(ABC):
         answer = recorded_faults()[self.complaints[fault]]
         body: bytes = answer["body"].encode()
         if message:
-            told = orjson.loads(body)
-            told["error"]["message"] = message
-            body = orjson.dumps(told)
+            document = orjson.loads(body)
+            document["error"]["message"] = message
+            body = orjson.dumps(document)
         return answer["status"], body
 
     def bad_request(self, message: str, code: str = "") -> bytes:
@@ -101,9 +101,13 @@ def tool_spec(tool: dict[str, Any], schema: str = "parameters") -> ToolSpec:
     return ToolSpec(tool["name"], tool.get("description") or "", json_text(tool.get(schema) or {}))
 
 
-def response_format(wanted: dict[str, Any] | None) -> ResponseFormat | None:
+def response_format(stated_format: dict[str, Any] | None) -> ResponseFormat | None:
     """A response format from the vendor's format, which may lack a name."""
-    return ResponseFormat(wanted.get("name", ""), json_text(wanted["schema"])) if wanted else None
+    return (
+        ResponseFormat(stated_format.get("name", ""), json_text(stated_format["schema"]))
+        if stated_format
+        else None
+    )
 
 
 def input_tokens(call: Call) -> int:
@@ -121,7 +125,11 @@ def output_tokens(reply: Reply) -> int:
     """The reply's own usage, else a rough count of its tokens, at least 1."""
     if reply.usage.output_tokens:
         return reply.usage.output_tokens
-    return 1 + _tokens(reply.text) + sum(_tokens(asked.arguments) for asked in reply.tool_calls)
+    return (
+        1
+        + _tokens(reply.text)
+        + sum(_tokens(tool_call.arguments) for tool_call in reply.tool_calls)
+    )
 
 
 def _tokens(text: str) -> int:
@@ -138,7 +146,7 @@ class OpenAIServerWire(ServerWire):
 
     def call(self, body: dict[str, Any], model: str) -> Call:
         tools = body.get("tools") or ()
-        wanted = (body.get("response_format") or {}).get("json_schema")
+        schema_format = (body.get("response_format") or {}).get("json_schema")
         stop = body.get("stop") or ()
         return Call(
             Request(
@@ -149,7 +157,7 @@ class OpenAIServerWire(ServerWire):
                 max_tokens=body.get("max_completion_tokens") or body.get("max_tokens") or 1024,
                 stop=(stop,) if isinstance(stop, str) else tuple(stop),
                 tools=tuple(tool_spec(tool["function"]) for tool in tools),
-                response_format=response_format(wanted),
+                response_format=response_format(schema_format),
                 top_logprobs=body.get("top_logprobs") or 0,
                 effort=body.get("reasoning_effort") or "",
             )
@@ -165,7 +173,7 @@ class OpenAIServerWire(ServerWire):
         if reply.opaque:
             message |= orjson.loads(reply.opaque)
         if reply.tool_calls:
-            message["tool_calls"] = [_wish(call, asked) for asked in reply.tool_calls]
+            message["tool_calls"] = [_wish(call, tool_call) for tool_call in reply.tool_calls]
         scored = {"content": scored_tokens(reply), "refusal": None}
         stop = "length" if reply.outcome == "truncated" else "stop"
         choice = {
@@ -206,11 +214,11 @@ class OpenAIServerWire(ServerWire):
         data["choices"][0]["finish_reason"] = "because"
 
 
-def _wish(call: Call, asked: ToolCall) -> dict[str, Any]:
-    function = {"name": asked.name, "arguments": asked.arguments}
+def _wish(call: Call, tool_call: ToolCall) -> dict[str, Any]:
+    function = {"name": tool_call.name, "arguments": tool_call.arguments}
     signed = call.model.startswith("gemini-")
-    extra = {"extra_content": thought_signature(asked.id)} if signed else {}
-    return {"id": asked.id, "type": "function", "function": function} | extra
+    extra = {"extra_content": thought_signature(tool_call.id)} if signed else {}
+    return {"id": tool_call.id, "type": "function", "function": function} | extra
 
 
 def _message(message: dict[str, Any]) -> Message:
@@ -221,8 +229,10 @@ def _message(message: dict[str, Any]) -> Message:
         "system" if message["role"] == "developer" else message["role"],
         content,
         tuple(
-            ToolCall(asked["id"], asked["function"]["name"], asked["function"]["arguments"])
-            for asked in message.get("tool_calls") or ()
+            ToolCall(
+                tool_call["id"], tool_call["function"]["name"], tool_call["function"]["arguments"]
+            )
+            for tool_call in message.get("tool_calls") or ()
         ),
         message.get("tool_call_id") or "",
     )
@@ -259,8 +269,12 @@ class ResponsesServerWire(OpenAIServerWire):
                 "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, "
                 f"but got {limit} instead."
             )
-        given = body["input"]
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        input_items = body["input"]
+        items = (
+            [{"role": "user", "content": input_items}]
+            if isinstance(input_items, str)
+            else input_items
+        )
         logprobs = "message.output_text.logprobs" in (body.get("include") or ())
         return Call(
             Request(
@@ -280,7 +294,7 @@ class ResponsesServerWire(OpenAIServerWire):
         read, wrote = input_tokens(call), output_tokens(reply)
         cut = reply.outcome == "truncated"
         status = "incomplete" if cut else "completed"
-        said = [*_output(call, reply, number, status)]
+        output_items = [*_output(call, reply, number, status)]
         return {
             "id": f"resp_{number:024}",
             "object": "response",
@@ -289,7 +303,7 @@ class ResponsesServerWire(OpenAIServerWire):
             "error": None,
             "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
             "model": call.model,
-            "output": orjson.loads(reply.opaque) if reply.opaque else said,
+            "output": orjson.loads(reply.opaque) if reply.opaque else output_items,
             "usage": {
                 "input_tokens": read,
                 "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -312,13 +326,13 @@ def _output(call: Call, reply: Reply, number: int, status: str) -> Iterator[dict
         content = [_part(call, reply)] if reply.text or reply.outcome == "refused" else []
         message = {"type": "message", "id": f"msg_{number}", "role": "assistant"}
         yield message | {"status": status, "content": content}
-    for place, asked in enumerate(reply.tool_calls):
+    for place, tool_call in enumerate(reply.tool_calls):
         yield {
             "type": "function_call",
             "id": f"fc_{number}_{place}",
-            "call_id": asked.id,
-            "name": asked.name,
-            "arguments": asked.arguments,
+            "call_id": tool_call.id,
+            "name": tool_call.name,
+            "arguments": tool_call.arguments,
             "status": "completed",
         }
 
@@ -395,14 +409,14 @@ class AnthropicServerWire(ServerWire):
         system = body.get("system") or ()
         blocks = [{"text": system}] if isinstance(system, str) else system
         # Clients cut one text in several, to mark how much of it is to be cached.
-        told = "".join(block["text"] for block in blocks)
-        instructions = (Message("system", told),) if told else ()
-        said = tuple(part for message in body["messages"] for part in _messages(message))
+        system_text = "".join(block["text"] for block in blocks)
+        instructions = (Message("system", system_text),) if system_text else ()
+        turns = tuple(part for message in body["messages"] for part in _messages(message))
         effort: Effort = output.get("effort") or ""
         return Call(
             Request(
                 model or body["model"],
-                (*instructions, *said),
+                (*instructions, *turns),
                 temperature=body.get("temperature"),
                 top_p=body.get("top_p"),
                 max_tokens=body["max_tokens"],
@@ -414,15 +428,15 @@ class AnthropicServerWire(ServerWire):
         )
 
     def reply(self, call: Call, reply: Reply, number: int) -> dict[str, Any]:
-        said = [{"type": "text", "text": reply.text}] if reply.text else []
+        blocks = [{"type": "text", "text": reply.text}] if reply.text else []
         wishes = [
             {
                 "type": "tool_use",
-                "id": each.id,
-                "name": each.name,
-                "input": orjson.loads(each.arguments),
+                "id": tool_call.id,
+                "name": tool_call.name,
+                "input": orjson.loads(tool_call.arguments),
             }
-            for each in reply.tool_calls
+            for tool_call in reply.tool_calls
         ]
         stop = _STOPS.get(reply.outcome, "end_turn")
         usage = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
@@ -431,7 +445,7 @@ class AnthropicServerWire(ServerWire):
             "type": "message",
             "role": "assistant",
             "model": call.model,
-            "content": orjson.loads(reply.opaque) if reply.opaque else said + wishes,
+            "content": orjson.loads(reply.opaque) if reply.opaque else blocks + wishes,
             "stop_reason": "tool_use" if reply.tool_calls else stop,
             "stop_sequence": None,
             "usage": usage
@@ -439,11 +453,11 @@ class AnthropicServerWire(ServerWire):
         }
 
     def error(self, kind: str, message: str, code: str | int) -> dict[str, Any]:
-        told = {
+        document = {
             "type": "not_found_error" if code == "model_not_found" else kind,
             "message": message,
         }
-        return {"type": "error", "error": told, "request_id": "req_0"}
+        return {"type": "error", "error": document, "request_id": "req_0"}
 
     def limit(self, kind: str, reading: MeterReading) -> str:
         reset = datetime.now(UTC) + timedelta(seconds=reading.reset)

@@ -188,12 +188,12 @@ def line_in(path: str, fault: BaseException | None) -> int:
     """The deepest line of a file in a traceback, or 0."""
     if isinstance(fault, SyntaxError) and fault.filename == path:
         return fault.lineno or 0
-    found, trace = 0, fault.__traceback__ if fault is not None else None
+    line_number, trace = 0, fault.__traceback__ if fault is not None else None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == path:
-            found = trace.tb_lineno
+            line_number = trace.tb_lineno
         trace = trace.tb_next
-    return found
+    return line_number
 
 
 AGENT, JUDGE = "sim/strong", "sim/judge"

@@ -236,7 +236,9 @@ async def _provider(
     reach: Callable[[str], Endpoint],
     probes: Mapping[str, Sequence[Probe]],
 ) -> list[PreflightResult]:
-    findings = [found for found in [key_of(provider, environment)] if found is not None]
+    findings = [
+        key_result for key_result in [key_of(provider, environment)] if key_result is not None
+    ]
     if not all(finding.fine for finding in findings):
         return findings
     try:
@@ -268,13 +270,13 @@ async def _provider(
 
 
 async def _model(
-    provider: Provider, model: str, told: Mapping[str, HeaderLimits], reach: Endpoint
+    provider: Provider, model: str, header_limits: Mapping[str, HeaderLimits], reach: Endpoint
 ) -> Finding:
     began = time.perf_counter()
     least = RESPONSES_LEAST if reach.api == "responses" else 1
     try:
-        asked = Call(Request(model, (Message("user", "Say yes."),), max_tokens=least))
-        reply = await provider(asked)
+        question_call = Call(Request(model, (Message("user", "Say yes."),), max_tokens=least))
+        reply = await provider(question_call)
         served = reply.served_model
     except EngineError as exc:
         if not (isinstance(exc, InvalidRequest) and OUTPUT_LIMIT_REACHED in str(exc)):
@@ -292,7 +294,7 @@ async def _model(
         )
     if reach.api == "responses":
         parts.append("over the responses endpoint")
-    parts += _limits(told.get(model, HeaderLimits()))
+    parts += _limits(header_limits.get(model, HeaderLimits()))
     if assumed := abilities(reach.is_model or model).assumed:
         parts.append(assumed)
     return True, " · ".join(parts), ""
@@ -377,7 +379,7 @@ LINE = "\n"
 
 @as_command
 def command(
-    what: tuple[str, ...] = argument("[SWEEP | MODEL…]", complete=sweep_files),
+    targets: tuple[str, ...] = argument("[SWEEP | MODEL…]", complete=sweep_files),
     overrides: tuple[str, ...] = SET,
     as_json: bool = JSON,
 ) -> None:
@@ -389,26 +391,26 @@ def command(
     `openai/gpt-6-luna`. With neither, list which keys are set. Exit code 1 if a check fails.
     """
     variables = environment(Path())
-    if len(what) == 1 and Path(what[0]).suffix in (".yaml", ".yml"):
-        findings = asyncio.run(_sweep(open_sweep(Path(what[0]), overrides), variables))
+    if len(targets) == 1 and Path(targets[0]).suffix in (".yaml", ".yml"):
+        findings = asyncio.run(_sweep(open_sweep(Path(targets[0]), overrides), variables))
     elif overrides:
         raise UsageError("--set is for a sweep; name its file")
     else:
         findings = asyncio.run(
-            examine(what, lambda name, api: settings_of(name, variables, api=api), variables)
+            examine(targets, lambda name, api: settings_of(name, variables, api=api), variables)
         )
-    if not what:
+    if not targets:
         findings = [
-            replace(found, remedy="")
-            for each in provider_names()
-            if (found := key_of(each, variables)) is not None
+            replace(result, remedy="")
+            for provider_name in provider_names()
+            if (result := key_of(provider_name, variables)) is not None
         ]
     if as_json:
         # No provider was asked for, so a key that is not set is not a fault.
-        show_json(findings if what else [replace(found, fine=True) for found in findings])
+        show_json(findings if targets else [replace(result, fine=True) for result in findings])
     else:
-        show("\n".join(_lines(findings, "✗" if what else "–")))
-    if what and not all(finding.fine for finding in findings):
+        show("\n".join(_lines(findings, "✗" if targets else "–")))
+    if targets and not all(finding.fine for finding in findings):
         raise SystemExit(ExitCode.FAILED)
 
 

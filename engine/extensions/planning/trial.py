@@ -463,30 +463,32 @@ def command(
     raise SystemExit(ExitCode.DONE if fine else ExitCode.FAILED)
 
 
-def _show(word: str, found: Tried, prompts: Sequence[Prompted]) -> None:
+def _show(word: str, result: Tried, prompts: Sequence[Prompted]) -> None:
     printed = set[str]()
     for prompt in prompts:
         show(f"[{prompt.protocol} · {prompt.seat} · {prompt.model}]")
         show("\n".join(f"{role}: {_brief(text, printed)}" for role, text in prompt.messages) + "\n")
-    trial = found.trial
+    trial = result.trial
     if trial is not None and trial.worlds:
         cell, console = trial.worlds[0].cell, PrintableConsole()
         worlds = [world.shown for world in trial.worlds]
         console.print(side_by_side(cell.row, cell.problem, worlds, "brier", console.width))
         show(_sharing(trial))
-    for fault in found.mistakes:
+    for fault in result.mistakes:
         show(f"{word.rpartition(':')[0]}:{fault.line}: {fault.check}: {fault.message}")
-    wrong = counted(len(found.mistakes), "fault") if found.mistakes else "no problems found"
+    wrong = counted(len(result.mistakes), "fault") if result.mistakes else "no problems found"
     show(f"{word}: {wrong}")
 
 
-def _brief(text: str, told: set[str]) -> str:
+def _brief(text: str, printed_parts: set[str]) -> str:
     """A message with the first line of its passage, and of each part that an earlier seat read.
-    told: the parts printed above; this message's parts are added."""
+    printed_parts: those above; this message's parts are added."""
     parts = PASSAGE.sub(r"\1 …\n", text).split("\n\n")
-    short_parts = (f"{part.splitlines()[0]} … as above" if part in told else part for part in parts)
+    short_parts = (
+        f"{part.splitlines()[0]} … as above" if part in printed_parts else part for part in parts
+    )
     brief = "\n\n".join(short_parts).replace(" … as above\n\n", " … as above\n")
-    told.update(part for part in parts if "\n" in part)
+    printed_parts.update(part for part in parts if "\n" in part)
     return brief
 
 
@@ -502,12 +504,12 @@ def _sharing(trial: Trial) -> str:
     )
 
 
-def _plain(word: str, found: Tried, prompts: Sequence[Prompted]) -> dict[str, Any]:
-    trial = found.trial
+def _plain(word: str, result: Tried, prompts: Sequence[Prompted]) -> dict[str, Any]:
+    trial = result.trial
     plain: dict[str, Any] = {
         "subject": word,
-        "kind": found.subject.kind.name if found.subject else None,
-        "mistakes": found.mistakes,
+        "kind": result.subject.kind.name if result.subject else None,
+        "mistakes": result.mistakes,
         "prompts": prompts,
     }
     if trial is not None and trial.worlds:

@@ -62,13 +62,13 @@ class GroundTruth:
         Raises: InvalidRequest for an unknown question, or one with two different truths.
         """
         truths: dict[str, set[str]] = {}
-        for of, values in self._values.get(text, ()):
+        for answer_texts, values in self._values.get(text, ()):
             if bodies and all(body in values for body in bodies):
                 best = max(
                     (candidate for candidate in values if candidate in bodies),
                     key=values.__getitem__,
                 )
-                truths.setdefault(of, set()).add(best)
+                truths.setdefault(answer_texts, set()).add(best)
         matching = truths[passage] if passage in truths else set[str]().union(*truths.values())
         if len(matching) == 1:
             return bodies.index(matching.pop())

@@ -136,9 +136,11 @@ def in_sentences(text: str) -> list[str]:
     return [excerpt(part) for part in parts if part] or ["nothing"]
 
 
-def _text_and_steps(shown: str) -> tuple[str, list[str]]:
+def _text_and_steps(answer_text: str) -> tuple[str, list[str]]:
     """First line of an answer, and its other lines; the first line again without others."""
-    text, *work = [excerpt(line) for line in shown.splitlines() if line.strip()] or ["nothing"]
+    text, *work = [excerpt(line) for line in answer_text.splitlines() if line.strip()] or [
+        "nothing"
+    ]
     return text, work or [text]
 
 

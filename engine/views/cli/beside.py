@@ -27,9 +27,9 @@ from .output import say
 from .terminal import under_signals
 
 
-def store_of(run: Path, given: str | None) -> Store:
+def store_of(run: Path, chosen: str | None) -> Store:
     """Open the given store, else the store of the run. UsageError if it is missing."""
-    place = store_name(given or remembered_store(run) or None)
+    place = store_name(chosen or remembered_store(run) or None)
     if not Path(place).is_dir():
         raise UsageError(f"store not found: {place}; name it with --store")
     return open_store(place)
@@ -90,9 +90,9 @@ def ask_beside(
     return under_signals(ask, opened.stop_token, standing), accounts.total()
 
 
-def say_ended(halt: Halt | None, done: str, paid: UsageTotals, see: str) -> int:
+def say_ended(halt: Halt | None, summary: str, paid: UsageTotals, see: str) -> int:
     """Say how work about a finished run ended, and how to see it; the exit code."""
-    say(f"{done}, {dollars(paid.dollars)}" if paid.dollars else done)
+    say(f"{summary}, {dollars(paid.dollars)}" if paid.dollars else summary)
     if halt is None:
         say(f"see them: {see}")
         return ExitCode.DONE

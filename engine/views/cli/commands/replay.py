@@ -115,8 +115,8 @@ def command(
             say(f"{len(lost):,} failed at their provider: no reply to replay")
         say("nothing was sent")
     if different:
-        cell, told = different[0]
-        say(f"first difference: {_shown(cell)}: {told}")
+        cell, reasons = different[0]
+        say(f"first difference: {_shown(cell)}: {reasons}")
         _tell_code(run, opened.sweep, cell)
         raise SystemExit(ExitCode.FAILED)
 
