@@ -23,7 +23,8 @@ def command(
     sweep: Path = argument(default="sweep.yaml"),
     example: str | None = flag(
         "Start from an example: appendix_a, appendix_a_sim, appendix_a_solib, asymmetric, "
-        "first-live, hidden_passage, instead_of_people, mechanisms, pressure."
+        "first-live, hidden_passage, instead_of_people, mechanisms, open_tasks, pressure, "
+        "strong_debaters."
     ),
     local: str | None = flag("Your own server; it is asked for its models.", metavar="URL"),
 ) -> None:
