@@ -128,10 +128,18 @@ def extensions() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 
 @cache
+def package_points() -> Any:
+    """The entry points of all installed packages, read once: that takes 7 ms."""
+    from importlib.metadata import entry_points
+
+    return entry_points()
+
+
+@cache
 def registered(group: str) -> "Mapping[str, EntryPoint]":
     """The entry points of a group by name. Nothing is imported."""
     # Imported late: the help does not need it.
-    from importlib.metadata import EntryPoint, entry_points
+    from importlib.metadata import EntryPoint
 
     ours: dict[str, EntryPoint] = {}
     for extension, groups in extensions().items():
@@ -139,7 +147,7 @@ def registered(group: str) -> "Mapping[str, EntryPoint]":
             place = point["is"] if isinstance(point, dict) else point
             value = f"oversight.engine.extensions.{extension}.{place}"
             ours[name] = EntryPoint(name, value, group)
-    return ours | {point.name: point for point in entry_points(group=group)}
+    return ours | {point.name: point for point in package_points().select(group=group)}
 
 
 def load_function(group: str, name: str) -> Callable[..., Any]:

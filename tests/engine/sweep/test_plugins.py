@@ -21,7 +21,7 @@ from oversight.engine.run.run import Run
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.code import row_codes
 from oversight.engine.sweep.sweep import Row
-from oversight.engine.system.process import registered
+from oversight.engine.system.process import package_points, registered
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.command_line import ROOT, calls
 from tests.documents import shown
@@ -146,10 +146,10 @@ def installed(home: Path, name: str, files: Mapping[str, str], groups: Groups) -
     (info / "entry_points.txt").write_text("\n".join(lines))
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(home)
-        for cached in (registered, simulation):
+        for cached in (package_points, registered, simulation):
             cached.cache_clear()
         yield home / name
-    for cached in (registered, simulation):
+    for cached in (package_points, registered, simulation):
         cached.cache_clear()
     for each in [each for each in sys.modules if each.partition(".")[0] == name]:
         del sys.modules[each]
