@@ -29,12 +29,13 @@ from .links import Asked, Links
 
 TILES = (
     ("cells_told", "cells"),
-    ("failed", "failed"),
-    ("rate", "cells a second"),
-    ("left", "time left"),
-    ("call_rate", "calls a second"),
+    ("calls", "calls"),
+    ("sent", "sent"),
+    ("stored", "from cache"),
     ("reused", "reused"),
     ("in_flight", "in flight"),
+    ("failed", "failed"),
+    ("left", "time left"),
     ("limited", "429s"),
     ("faults", "other faults"),
     ("dollars", "spent"),
@@ -84,11 +85,11 @@ PAID = (
 """The ledger, of lines (model, what was paid)."""
 
 STRIP = ("429s", "replies", "median", "p95", "tokens in", "tokens out", "spent")
-COLUMNS = ("model", *STRIP, "how fast, and what binds")
+COLUMNS = ("model", *STRIP, "speed, and what limits it")
 """Those that the strip has."""
 
-CELL_RATE_WINDOW, CALL_RATE_WINDOW = 30.0, 5.0
-"""Seconds over which the rates of cells and of calls are averaged."""
+CELL_RATE_WINDOW = 30.0
+"""Seconds over which the rate of cells is averaged."""
 
 IN_FLIGHT = (ABANDONED, CUT_OFF)
 """Kinds of faults that requests in flight are entered under until they are answered."""
@@ -100,7 +101,6 @@ class Watcher:
 
     run: RunReader
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
-    _calls: deque[tuple[float, int]] = field(default_factory=deque)
 
     def snapshot(self) -> dict[str, Any]:
         """The figures of the page, formatted. RunFolderError."""
@@ -115,7 +115,9 @@ class Watcher:
         cells = self.run.manifest.cells
         total = sum_usage(ledger.values())
         rate = recent_rate(self._marks, now, finished, CELL_RATE_WINDOW)
-        calls = recent_rate(self._calls, now, told.get("calls", 0), CALL_RATE_WINDOW)
+        calls, stored, reused, in_flight = (
+            told.get(name, 0) for name in ("calls", "stored", "shared", "in_flight")
+        )
         left = (cells - finished) / rate if rate and running else None
         # The ledger counts requests in flight as cut off, in case the process is killed.
         faults = sum(n for _, kind, n in total.faults if not (running and kind in IN_FLIGHT))
@@ -127,12 +129,12 @@ class Watcher:
             "finished": finished,
             "cells_told": f"{finished:,} of {cells:,} ({share:.0%})",
             "failed": f"{failed:,}",
-            "rate": f"{rate:,.1f}" if rate else NONE,
             "left": duration(left) if left is not None else NONE,
-            "calls": f"{told.get('calls', 0):,}",
-            "reused": f"{told.get('stored', 0) + told.get('shared', 0):,}",
-            "call_rate": f"{calls:,.1f}" if calls else NONE,
-            "in_flight": f"{told.get('in_flight', 0) if running else 0:,}",
+            "calls": f"{calls:,}",
+            "sent": f"{max(calls - stored - reused - in_flight, 0):,}",
+            "stored": f"{stored:,}",
+            "reused": f"{reused:,}",
+            "in_flight": f"{in_flight if running else 0:,}",
             "limited": f"{limited(total):,}",
             "faults": f"{faults - limited(total):,}",
             "dollars": (told.get("spend") if running else "") or f"${total.dollars:,.2f}",
@@ -171,7 +173,7 @@ def _note(told: Mapping[str, Any], ledger: Mapping[str, Any], running: bool) -> 
         return "Nobody is running it now."
     if ledger or told.get("models"):
         return ""
-    return "Simulated models answer at once: nothing binds but this machine."
+    return "Simulated models answer at once: only this machine limits them."
 
 
 MAX_CHECKED = 5_000
