@@ -52,7 +52,7 @@ def loader(name: str, settings: object, kind: type[Loader] | None = None) -> Loa
         if name not in LOADERS:
             raise ValueError(unknown("loader", name, sorted(LOADERS)))
         kind = LOADERS[name]
-    known = settings_of(name, kind)
+    names = settings_of(name, kind)
     needed = next((field.name for field in fields(kind) if field.default is MISSING), None)
     if settings is None and needed is None:
         settings = {}
@@ -61,8 +61,8 @@ def loader(name: str, settings: object, kind: type[Loader] | None = None) -> Loa
             raise ValueError(f"{name}: {settings!r} is not a mapping of settings")
         settings = {needed: settings}
     for key in settings:
-        if key not in known:
-            raise ValueError(f"{name}: {unknown('setting', str(key), sorted(known))}")
+        if key not in names:
+            raise ValueError(f"{name}: {unknown('setting', str(key), sorted(names))}")
     if needed is not None and needed not in settings:
         raise ValueError(f"{name}.{needed}: missing; write {name}: {{{needed}: …}}")
     types = get_type_hints(kind)
@@ -96,11 +96,11 @@ def form_of(name: str) -> "Form | None":
 
 def settings_of(name: str, kind: type[Loader]) -> list[str]:
     """The names of the settings of a loader."""
-    known = [field.name for field in fields(kind)]
+    names = [field.name for field in fields(kind)]
     if (form := form_of(name)) is None:
-        return known
+        return names
     unused = {"form", "subject", "hard", "raw"} - form.settings.keys()
-    return [setting for setting in known if setting not in unused]
+    return [setting for setting in names if setting not in unused]
 
 
 def quotes_passages(name: str) -> bool:

@@ -237,14 +237,14 @@ def _measured(
     name: str, problems: Sequence[Problem], features: Sequence[Sequence[float]], level: float
 ) -> RuleAccuracy:
     """Accuracy of one rule. features: for each problem, the amount in each answer."""
-    applicable, hits, blind, rest = 0, 0.0, 0.0, 0.0
+    applicable, hits, blind, tied = 0, 0.0, 0.0, 0.0
     for problem, amounts in zip(problems, features, strict=True):
         highest, most = max(problem.values), max(amounts)
         best = [value == highest for value in problem.values]
         luck = sum(best) / len(best)
         blind += luck
         if min(amounts) == most:
-            rest += luck
+            tied += luck
             continue
         picked = [right for right, n in zip(best, amounts, strict=True) if n == most]
         hits += sum(picked) / len(picked)
@@ -255,9 +255,9 @@ def _measured(
     return RuleAccuracy(
         name,
         applicable,
-        (hits + rest) / total,
-        (low * applicable + rest) / total,
-        (high * applicable + rest) / total,
+        (hits + tied) / total,
+        (low * applicable + tied) / total,
+        (high * applicable + tied) / total,
         blind / total,
     )
 

@@ -141,15 +141,15 @@ def content(problem: Problem) -> tuple[str, ...]:
 def grouped(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """The problems, copies of one question in one group: equal text, passage and answers are one
     observation. A group that a copy has is kept."""
-    known = tuple(problems)
-    keys = [content(problem) for problem in known]
+    every = tuple(problems)
+    keys = [content(problem) for problem in every]
     copies = Counter(keys)
-    groups = {key: problem.group for key, problem in zip(keys, known, strict=True) if problem.group}
+    groups = {key: problem.group for key, problem in zip(keys, every, strict=True) if problem.group}
     return tuple(
         problem
         if problem.group or copies[key] == 1
         else replace(problem, group=groups.get(key) or digest("\0".join(key)))
-        for key, problem in zip(keys, known, strict=True)
+        for key, problem in zip(keys, every, strict=True)
     )
 
 

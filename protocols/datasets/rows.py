@@ -254,11 +254,11 @@ def _json_values(file: str, text: str) -> Iterator[tuple[int, Any]]:
         if not isinstance(whole[0][1], DatasetError):
             yield from _named(*whole[0]) if len(whole) == 1 else whole
             return
-        rest = list(values)
-        if all(isinstance(value, DatasetError) for value in rest):
+        others = list(values)
+        if all(isinstance(value, DatasetError) for value in others):
             # No line is a row, so the file was meant as a whole.
             raise whole[0][1]
-        values = iter(rest)
+        values = iter(others)
     if len(lines) == 1:
         yield from _named(lines[0][0], first)
     elif lines:
@@ -302,10 +302,10 @@ def csv_rows(
     """
     csv.field_size_limit(MAX_FIELD)
     text, before = decoded(file, data), 0
-    head, _, rest = text.partition("\n")
+    head, _, body = text.partition("\n")
     mark = head.rstrip("\r").strip('"')
     if mark.lower().startswith("sep=") and len(mark) == 5:
-        delimiter, text, before = mark[4], rest, 1
+        delimiter, text, before = mark[4], body, 1
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     line, empty = 1 + before, True
     try:
@@ -430,25 +430,27 @@ def complaint(exc: ValidationError) -> str:
     value = brief(error["input"])
     match error["type"]:
         case "value_error":
-            said = str(error["ctx"]["error"])
+            message = str(error["ctx"]["error"])
         case "missing":
-            said = "missing, and required"
+            message = "missing, and required"
         case "extra_forbidden":
-            said = f"no such field; its value is {value}"
+            message = f"no such field; its value is {value}"
         case "string_type":
-            said = f"{value} is not text; put it in quotes"
+            message = f"{value} is not text; put it in quotes"
         case "float_type" | "finite_number":
-            said = f"{value} is not a finite number; write one such as 1 or -0.5, without quotes"
+            message = f"{value} is not a finite number; write one such as 1 or -0.5, without quotes"
         case "too_short":
-            said = f"{error['ctx']['actual_length']} of them; two or more are needed"
+            message = f"{error['ctx']['actual_length']} of them; two or more are needed"
         case "too_long":
-            said = f"{error['ctx']['actual_length']} of them; {error['ctx']['max_length']} at most"
+            message = (
+                f"{error['ctx']['actual_length']} of them; {error['ctx']['max_length']} at most"
+            )
         case _:
-            said = f"{value}: {error['msg']}"
+            message = f"{value}: {error['msg']}"
     place = ""
     for step in error["loc"]:
         place += f"[{step}]" if isinstance(step, int) else f".{step}"
-    return f"{place.lstrip('.')}: {said}" if place else said
+    return f"{place.lstrip('.')}: {message}" if place else message
 
 
 def brief(value: Any) -> str:

@@ -114,8 +114,9 @@ class StudyData:
     def question(self, row: ConversationRow) -> Problem:
         """The problem of a conversation, with the answers in its order and under its labels."""
         problem = self.problems[row.problem]
-        known = {answer_digest(answer.text): n for n, answer in enumerate(problem.question.answers)}
-        places = [known[digest] for digest in row.order]
+        answers = problem.question.answers
+        numbers = {answer_digest(answer.text): n for n, answer in enumerate(answers)}
+        places = [numbers[digest] for digest in row.order]
         answers = tuple(
             replace(problem.question.answers[place], label=label)
             for label, place in zip(LABELS, places, strict=False)
@@ -174,8 +175,8 @@ class Study(Loader):
             if (row.included or self.excluded) and self.setting in ("", row.setting)
         ]
         if not rows:
-            known = sorted({row.setting for row in data.conversations.values()})
-            raise ValueError(f"setting: {unknown('setting', self.setting, known)}")
+            settings = sorted({row.setting for row in data.conversations.values()})
+            raise ValueError(f"setting: {unknown('setting', self.setting, settings)}")
         for row in rows:
             problem = data.question(row)
             passage = data.sources[row.source].text if self.passages and row.source else ""
@@ -217,8 +218,8 @@ def read_study(folder: Path) -> StudyData:
     contradicts another."""
     file = folder / PROBLEMS
 
-    def fault(line: int, said: str) -> DatasetError:
-        return DatasetError(str(file), line, said)
+    def fault(line: int, message: str) -> DatasetError:
+        return DatasetError(str(file), line, message)
 
     def check_new(line: int, id: str, seen: Container[str]) -> None:
         if id in seen:
@@ -232,7 +233,7 @@ def read_study(folder: Path) -> StudyData:
                 "found: import it again, which replaces it",
             )
 
-    known = {problem.id: problem for problem in problems(str(file), read_bytes(file))}
+    by_id = {problem.id: problem for problem in problems(str(file), read_bytes(file))}
     sources: dict[str, SourceRow] = {}
     if (file := folder / SOURCES).exists():
         for line, source in _lines(file, SourceRow):
@@ -242,9 +243,9 @@ def read_study(folder: Path) -> StudyData:
     file = folder / CONVERSATIONS
     for line, row in _lines(file, ConversationRow):
         check_new(line, row.id, conversations)
-        if row.problem not in known:
+        if row.problem not in by_id:
             raise fault(line, f"problem: {row.problem!r} is not in {PROBLEMS}")
-        answers = [answer_digest(a.text) for a in known[row.problem].question.answers]
+        answers = [answer_digest(a.text) for a in by_id[row.problem].question.answers]
         if sorted(row.order) != sorted(answers):
             raise fault(line, f"order: {row.order} are not the answers of {row.problem}, {answers}")
         labels = LABELS[: len(answers)]
@@ -277,7 +278,7 @@ def read_study(folder: Path) -> StudyData:
         if [b.round for b in each.beliefs] != sorted(b.round for b in each.beliefs):
             raise fault(line, "beliefs: their rounds are not in order")
         judged.append(each)
-    return StudyData(known, conversations, tuple(judged), sources)
+    return StudyData(by_id, conversations, tuple(judged), sources)
 
 
 def _lines(file: Path, model: type[_Row]) -> Iterator[tuple[int, _Row]]:

@@ -249,9 +249,6 @@ def fetch(
 
     A file with another checksum than the known one is not kept.
     """
-    # Only this command needs an HTTP client.
-    pass
-
     fetch_all(name, output or Path("data") / name, mirror)
 
 
