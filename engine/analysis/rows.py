@@ -1,6 +1,7 @@
 """Rows of a run for comparison: short names, measures, lookup by name, and which two are meant by
 words such as `debate - consultancy`."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -318,9 +319,13 @@ def _of_same_roles(
 
 
 def _has_all(row: GridRow, wanted: str) -> bool:
-    names = (row.kind, row.agent, row.judge, *row.shown_names)
-    name = _plain(" ".join(names))
-    return all(part in name for part in wanted.replace("·", " ").split())
+    """Whether the names of a row have all these words, each as a whole."""
+    words = _words(" ".join((row.kind, row.agent, row.judge, *row.shown_names)))
+    return _words(wanted) <= words
+
+
+def _words(name: str) -> set[str]:
+    return {*re.split(r"[^\w.-]+", _plain(name))} - {""}
 
 
 def _plain(name: str) -> str:

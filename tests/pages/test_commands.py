@@ -286,7 +286,7 @@ def test_an_answer_counts_every_contrast_and_lists_both_ends(
     opened: RunReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def page() -> tuple[str, list[float]]:
-        shown = compare_page(opened, ServerLinks("a"), Asked(first="debate", second="o"))
+        shown = compare_page(opened, ServerLinks("a"), Asked(first="debate", second="sim"))
         differences = re.findall(r">([+−]?\d\.\d+) <small", shown.partition("<tbody>")[2])
         return shown, [float(each.replace("−", "-")) for each in differences]
 

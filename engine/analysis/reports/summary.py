@@ -41,7 +41,7 @@ not a terminal."""
 NAME = 32
 """Columns of a terminal for names; a longer one continues in a second line."""
 
-Line: TypeAlias = RowResult | PivotLine
+ReportLine: TypeAlias = RowResult | PivotLine
 
 
 def lead_of(results: Results) -> Iterator[str]:
@@ -157,14 +157,14 @@ class _Placed(NamedTuple):
     name: str
     agent: str
     judge: str
-    line: Line
+    line: ReportLine
 
 
-_Field: TypeAlias = Callable[[Line], str]
+_Field: TypeAlias = Callable[[ReportLine], str]
 
 
 def table_of(
-    results: Results, lines: Sequence[Line], width: int | None, notes: Sequence[str] = ()
+    results: Results, lines: Sequence[ReportLine], width: int | None, notes: Sequence[str] = ()
 ) -> Table:
     """The rows, or groups of them, in the columns that a terminal has room for. notes: all notes,
     if they were asked for."""
@@ -199,7 +199,7 @@ def table_of(
     return _fitting(table, [_placed(line) for line in lines], width or WIDE)
 
 
-def _placed(line: Line) -> _Placed:
+def _placed(line: ReportLine) -> _Placed:
     if isinstance(line, PivotLine):
         return _Placed(", ".join(filter(None, line.group)) or NONE, "", "", line)
     return _Placed(line.protocol, line.agent, line.judge, line)
@@ -227,7 +227,7 @@ def _laid_out(
 ) -> Table:
     """judges: those next to each other; without any, each line is of one judge."""
     agents, in_heads = {each.agent for each in placed} - {""}, {each.judge for each in placed}
-    body: dict[tuple[str, str], dict[str, Line]] = {}
+    body: dict[tuple[str, str], dict[str, ReportLine]] = {}
     for each in placed:
         agent = f"agent: {each.agent}" * bool(each.agent and len(agents) > 1)
         judge = f"judge: {each.judge}" * (not judges and len(in_heads) > 1)
@@ -236,7 +236,7 @@ def _laid_out(
     order = {head: n for n, head in enumerate(dict.fromkeys(head for head, _ in body))}
     found = sorted(body.items(), key=lambda each: order[each[0][0]])
 
-    def shown(line: Line | None) -> list[str]:
+    def shown(line: ReportLine | None) -> list[str]:
         if line and line.unmeasured:
             return [f"not measured: {line.unmeasured}", *[""] * (len(fields) - 1)]
         return [bare(field(line)) if line else "" for field in fields.values()]
@@ -256,7 +256,7 @@ def _laid_out(
     )
 
 
-def _choices(lines: Sequence[Line], width: int) -> Iterator[dict[str, _Field]]:
+def _choices(lines: Sequence[ReportLine], width: int) -> Iterator[dict[str, _Field]]:
     """The columns of one judge, the most first."""
     lift = {"lift": _lift} if any(map(_lift, lines)) else {}
     n = (
@@ -277,7 +277,7 @@ def _choices(lines: Sequence[Line], width: int) -> Iterator[dict[str, _Field]]:
     yield asd | lift
 
 
-def counted_problems(line: Line) -> str:
+def counted_problems(line: ReportLine) -> str:
     """The problems of a row or a group: `92`, or `9 (2 imputed)`."""
     imputed = getattr(line, "imputed", 0)
     return f"{line.n:,}" + f" ({imputed:,} imputed)" * bool(imputed)
@@ -287,15 +287,15 @@ def _value(estimate: Estimate | None) -> str:
     return NONE if estimate is None else f"{estimate.value:z.2f}"
 
 
-def _share(line: Line, of: str) -> str:
+def _share(line: ReportLine, of: str) -> str:
     estimate: Estimate | None = getattr(line, of)
     return percent(estimate.value if estimate else None)
 
 
-def _failed(line: Line) -> str:
+def _failed(line: ReportLine) -> str:
     return f"{getattr(line, 'failed', 0):,}"
 
 
-def _lift(line: Line) -> str:
+def _lift(line: ReportLine) -> str:
     naive = line.row.naive if isinstance(line, RowResult) else line.naive
     return "" if naive or not line.lift else lifted(line.lift, line.contrast)

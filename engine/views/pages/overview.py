@@ -1,6 +1,5 @@
 """The overview of a run: whether protocols help, group by group, and what to look at next."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -241,7 +240,7 @@ def _said(results: Results, family: Verdicts) -> Iterator[str]:
     """The lines of the report under the heading, and the settings that rows of a kind share."""
     for line in lead_of(results):
         if line != family.headline and SIMULATED not in line:
-            yield re.sub(r"(?<=[ \[])-(?=[.\d])", "−", line)
+            yield line.replace(" -", " −").replace("[-", "[−")
     yield from filter(None, (" · ".join(settings_of(results)), family.coarse))
     if family.contrasts:
         yield family.alone
