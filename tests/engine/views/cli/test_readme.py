@@ -84,7 +84,11 @@ def test_the_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
     told = oversight("demo", cwd=tmp_path)
     (run,) = (tmp_path / "runs").iterdir()
     results = collect(open_run(run).sweep, outcomes(run), score="brier")
-    assert len(finding(results, short=True).text("text", 80).splitlines()) <= 35
+    screen = finding(results, short=True).text("text", 80)
+    assert len(screen.splitlines()) <= 20 and max(map(len, screen.splitlines())) <= 80
+    assert not re.search("CR3|conservative|guard|MDE|label|health|†|‡", screen)
+    words = {word for row in results.rows for word in (row.protocol, row.judge)}
+    assert all(f"{name} " in screen or f": {name}" in screen for name in words)
     printed = [*told.err.splitlines(), *told.out.splitlines()]
     for line in re.sub(r"demo-[0-9a-f]{6}", run.name, shown).splitlines():
         if line.strip(" …"):
