@@ -43,11 +43,12 @@ from .findings.finding import (
     word,
 )
 from .judged import asds, by_setting, pair_of, ways_of
+from .pairs import against_naive, distinct
 from .reading import read_judgements
 from .reports.family import fragile, rare_errors, same_verdicts
 from .reports.formats import above_0
 from .reports.results import SCORE_NAMES
-from .rows import RunRows, against_naive, distinct, pairs_between, pairs_within
+from .rows import RunRows, pairs_between, pairs_within
 from .scores import OfScores, is_scores, score_pairs
 from .scoring.agreement import Flips
 from .scoring.contrasts import MARGIN, Contrast, RankSet, comparable, contrasts

@@ -27,10 +27,10 @@ from .findings.finding import (
     span,
     word,
 )
+from .pairs import read_pair
 from .raters import verdicts_of
 from .reading import TOLD_APART, read_judgements
 from .reports.results import SCORE_NAMES
-from .rows import read_pair
 from .scoring.agreement import Calibration
 from .scoring.asd import Bounds, beta_name, scored
 from .scoring.estimate import PARTS, Estimate, Interval

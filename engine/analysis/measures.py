@@ -22,8 +22,9 @@ from .findings.finding import (
     share,
     word,
 )
+from .pairs import against_naive
 from .reports.aggregate import OPEN_TRUST
-from .rows import RunRows, against_naive
+from .rows import RunRows
 from .scoring.agreement import Apart, Calibration, Flips, apart, calibration, flips
 from .scoring.estimate import Estimate, Interval
 from .scoring.inference import Flags, Floats

@@ -1,9 +1,6 @@
-"""Rows of a run for comparison: short names, measures, lookup by name, and which two are meant by
-words such as `debate - consultancy`."""
+"""Rows of a run for comparison, with their measures, and the pairs of rows to compare."""
 
-import re
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from pathlib import Path
@@ -17,15 +14,22 @@ from ..errors import UsageError
 from ..run.reader import Follower, RunReader, origins
 from ..run.record.schema import RunDamaged
 from ..run.sides import first_guess
-from ..sweep.grid import Grid, GridRow, baselines
+from ..sweep.grid import Grid
+from .pairs import (
+    against_naive,
+    distinct,
+    matched,
+    of_same_roles,
+    pairs_meant,
+    read_pair,
+    row_names,
+    rows_meant,
+)
 from .reports.aggregate import SPOKEN_DOUBTS, OutcomeTable
 from .reports.results import Results, score_rows
 from .scoring.asd import BETAS
 from .scoring.estimate import Interval
 from .scoring.inference import Floats, Influences, of_questions
-
-MAX_LISTED = 12
-"""Most row names listed in an error message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,110 +168,6 @@ class OutcomesRead:
         self._rows = RunRows(self._run, OutcomeTable(sweep), row_names(sweep.rows))
 
 
-def row_names(rows: Sequence[GridRow]) -> tuple[str, ...]:
-    """Row names: the protocol, with agent and judge where the sweep has several."""
-    agents = len({row.agent for row in rows} - {""}) > 1
-    judges = len({row.judge for row in rows}) > 1
-    return tuple(
-        " · ".join(filter(None, (row.shown, row.shown_agent * agents, row.shown_judge * judges)))
-        for row in rows
-    )
-
-
-def rows_meant(word: str, rows: Sequence[GridRow], names: Sequence[str]) -> list[int]:
-    """Rows that match a word: the row of that name, else rows of that protocol with its settings,
-    else of that protocol, else those whose names contain all of its parts.
-
-    Case and underscores make no difference. UsageError, listing the names, if none matches.
-    """
-    wanted = _plain(word)
-    tries: tuple[Iterator[bool], ...] = (
-        (_plain(name) == wanted for name in names),
-        (wanted in (_plain(row.kind), _plain(row.shown)) for row in rows),
-        (row.mechanism == wanted for row in rows),
-        (_has_all(row, wanted) for row in rows),
-    )
-    for fits in tries:
-        if matches := [n for n, fit in enumerate(fits) if fit]:
-            return matches
-    more = f"\n  … and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
-    listed = "\n  ".join(names[:MAX_LISTED])
-    raise UsageError(f"unknown row {word!r}: choose from\n  {listed}{more}")
-
-
-def pairs_meant(
-    first: str, second: str, rows: Sequence[GridRow], names: Sequence[str]
-) -> list[tuple[int, int]]:
-    """Contrasts between rows that match two words, those with the same agent and judge if there are
-    any; a row without an agent pairs with any. UsageError if both match only the same row."""
-    ones, twos = rows_meant(first, rows, names), rows_meant(second, rows, names)
-    every = [(one, two) for one, two in product(ones, twos) if one != two]
-    if not every:
-        raise UsageError(f"{first!r} and {second!r} mean the same row, {names[ones[0]]}")
-    return distinct(_of_same_roles(every, rows, rows))
-
-
-def one_pair_meant(
-    first: str, second: str, rows: Sequence[GridRow], names: Sequence[str]
-) -> tuple[int, int]:
-    """The only contrast between rows that match two words. UsageError, listing them, if there are
-    several."""
-    pairs = pairs_meant(first, second, rows, names)
-    if len(pairs) > 1:
-        several = "\n  ".join(f"{names[a]} - {names[b]}" for a, b in pairs[:MAX_LISTED])
-        raise UsageError(
-            f"'{first} - {second}' means {len(pairs)} contrasts; choose one by parts of agents and "
-            f"judges:\n  {several}"
-        )
-    return pairs[0]
-
-
-def distinct(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Each pair of rows once, in the order in which it came first: `A - B` and `B - A` are one
-    contrast."""
-    found: dict[frozenset[int], tuple[int, int]] = {}
-    for pair in pairs:
-        found.setdefault(frozenset(pair), pair)
-    return list(found.values())
-
-
-def against_naive(rows: Sequence[GridRow]) -> list[tuple[int, int]]:
-    """Each row paired with the naive judge that it is compared with; rows without one are left
-    out."""
-    return [(n, alone) for n, alone in baselines(rows).items() if n != alone]
-
-
-def matched(ours: Sequence[GridRow], theirs: Sequence[GridRow]) -> Mapping[int, int]:
-    """Matching rows of two runs: equal in all settings, else in name, else the only ones with the
-    same protocol and judge, protocol and agent, or protocol."""
-    keys: tuple[Callable[[GridRow], Hashable], ...] = (
-        lambda row: row.address,
-        lambda row: (row.kind, row.agent, row.judge),
-        lambda row: (row.kind, row.judge),
-        lambda row: (row.kind, row.agent),
-        lambda row: row.kind,
-    )
-    matches: dict[int, int] = {}
-    for key in keys:
-        left, right = defaultdict[Hashable, list[int]](list), defaultdict[Hashable, list[int]](list)
-        for rows, taken, by_key in ((ours, {*matches}, left), (theirs, {*matches.values()}, right)):
-            for n, row in enumerate(rows):
-                if n not in taken:
-                    by_key[key(row)].append(n)
-        for value, numbers in left.items():
-            if len(numbers) == len(right[value]) == 1:
-                matches[numbers[0]] = right[value][0]
-    return dict(sorted(matches.items()))
-
-
-def read_pair(text: str) -> tuple[str, str]:
-    """Parse `A - B`. UsageError if it is not two names."""
-    names = [name.strip() for name in text.split(" - ")]
-    if len(names) != 2 or not all(names):
-        raise UsageError(f"{text!r}: write two rows, as in 'debate - consultancy'")
-    return names[0], names[1]
-
-
 def pairs_within(
     run: RunRows, baseline: str | None, pairs: Literal["all"] | None, named: Sequence[str]
 ) -> list[tuple[int, int]]:
@@ -297,36 +197,10 @@ def pairs_between(first: RunRows, second: RunRows, named: Sequence[str]) -> list
     for words in named:
         one, two = read_pair(words)
         ones, twos = rows_meant(one, ours, first.names), rows_meant(two, theirs, second.names)
-        pairs += _of_same_roles(list(product(ones, twos)), ours, theirs)
+        pairs += of_same_roles(list(product(ones, twos)), ours, theirs)
     if not pairs:
         raise UsageError(
             f"{first.folder} and {second.folder} have no row in common; name two: --contrast "
             f"'{first.names[0]} - {second.names[0]}'"
         )
     return list(dict.fromkeys(pairs))
-
-
-def _of_same_roles(
-    pairs: list[tuple[int, int]], ours: Sequence[GridRow], theirs: Sequence[GridRow]
-) -> list[tuple[int, int]]:
-    """Those with the same agent and judge if there are any, else all; a row without an agent pairs
-    with any."""
-
-    def same(one: GridRow, two: GridRow) -> bool:
-        return one.judge == two.judge and (one.agent == two.agent or not one.agent or not two.agent)
-
-    return [(a, b) for a, b in pairs if same(ours[a], theirs[b])] or pairs
-
-
-def _has_all(row: GridRow, wanted: str) -> bool:
-    """Whether the names of a row have all these words, each as a whole."""
-    words = _words(" ".join((row.kind, row.agent, row.judge, *row.shown_names)))
-    return _words(wanted) <= words
-
-
-def _words(name: str) -> set[str]:
-    return {*re.split(r"[^\w.-]+", _plain(name))} - {""}
-
-
-def _plain(name: str) -> str:
-    return " ".join(name.lower().replace("_", " ").split())

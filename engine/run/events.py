@@ -8,11 +8,11 @@ acknowledged. Only a torn last line is cut off. Processes that add to one run ta
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -21,10 +21,6 @@ from ...cache.store import Store
 from ..display.text import counted
 from ..errors import RunFolderError
 from ..system.files import is_open_as, replace_file, sync_folder, unwritable, whole_lines
-
-if TYPE_CHECKING:
-    from .run_folder import RunFolder
-
 
 EVENTS = "events.jsonl"
 T = TypeVar("T")
@@ -185,17 +181,20 @@ def mixed_lines(run: Path) -> Iterator[str]:
             )
 
 
-def ask_again(folder: "RunFolder", store: Store | None) -> list[str]:
+def ask_again(
+    run: Path, store: Store | None, forget_calls: Callable[[Collection[str]], object]
+) -> list[str]:
     """Drop the replies that are pending, and the cells that rest on them; the dropped keys.
 
-    store: None if the run stores nothing. RunFolderError, StoreError.
+    store: None if the run stores nothing. forget_calls: drops the cells that asked these calls, by
+    address. RunFolderError, StoreError.
     """
-    calls = pending(folder.path)
+    calls = pending(run)
     if not calls:
         return []
     keys = [key for call in calls for key in store.keys(call)] if store else []
     if store is not None:
         store.delete_many(keys)
-    folder.forget_calls(calls)
-    add_event(folder.path, MIXED, MixedReplies(asked_again=True))
+    forget_calls(calls)
+    add_event(run, MIXED, MixedReplies(asked_again=True))
     return keys

@@ -125,7 +125,7 @@ class RunSession(CachedModels):
         run, self._mixed = self._run, False
         stored = run.settings.cache in ("use", "refresh")
         before = run.folder.finished
-        keys = ask_again(run.folder, run.store if stored else None)
+        keys = ask_again(run.folder.path, run.store if stored else None, run.folder.forget_calls)
         self.dropped += len(keys)
         self.cache.forget(keys)
         self._ended[:] = run.folder.ended()

@@ -59,7 +59,9 @@ class Run:
                 folder.check_store(store.__len__, name, store.id)
             # Since the last session a crash may have been fixed, or a model's settings.
             if settings.cache != "replay":
-                ask_again(folder, store if settings.cache != "off" else None)
+                ask_again(
+                    folder.path, store if settings.cache != "off" else None, folder.forget_calls
+                )
             kinds = None if settings.retry_failed else RETRIED_KINDS
             dropped = folder.forget_failures(kinds)
             if not settings.prices:

@@ -31,7 +31,7 @@ from ..findings.finding import (
     span,
     word,
 )
-from ..rows import row_names
+from ..pairs import row_names
 from ..scoring.asd import beta_name
 from ..scoring.estimate import PARTS
 from ..scoring.inference import FEW_CLUSTERS

@@ -16,7 +16,7 @@ from ...errors import UsageError
 from ...providers.simulated import PREFIX
 from ...sweep.grid import models_in, shared_parts
 from ..findings.finding import SIMULATED, estimated, percent, shared
-from ..rows import pairs_meant, read_pair, row_names
+from ..pairs import pairs_meant, read_pair, row_names
 from ..scoring.contrasts import agreement, family
 from ..scoring.estimate import Estimate
 from ..scoring.inference import averaged, estimates

@@ -18,9 +18,10 @@ from ....protocols.scores import RANGES
 from ...analysis.catalogue import Analysis
 from ...analysis.findings.finding import Finding, Part, number, plain
 from ...analysis.judged import table_spread
+from ...analysis.pairs import one_pair_meant, read_pair, row_names
 from ...analysis.reports.formats import above_0
 from ...analysis.reports.results import SCORE_NAMES
-from ...analysis.rows import RunRows, one_pair_meant, read_pair, row_names
+from ...analysis.rows import RunRows
 from ...analysis.scoring.asd import asd_ends
 from ...analysis.scoring.estimate import Ends, Interval
 from ...analysis.scoring.inference import cluster, codes_of

@@ -11,8 +11,9 @@ from ...analysis.catalogue import analysis, names
 from ...analysis.findings.chart import Axis, Chart, Point, Series
 from ...analysis.findings.finding import Column, Finding, Part, unmeasured
 from ...analysis.frontier import costs_part, sampled_costs
+from ...analysis.pairs import row_names
 from ...analysis.reports.family import fragile
-from ...analysis.rows import read_rows, row_names
+from ...analysis.rows import read_rows
 from ...analysis.scoring.contrasts import Contrast
 from ...analysis.scoring.estimate import Estimate
 from ...display.text import dollars, short

@@ -23,6 +23,7 @@ from ...analysis.findings.finding import (
     word,
 )
 from ...analysis.frontier import Costs, sampled_costs
+from ...analysis.pairs import row_names
 from ...analysis.reports.aggregate import MARKS, OPEN_TRUST
 from ...analysis.reports.family import (
     Verdicts,
@@ -35,7 +36,7 @@ from ...analysis.reports.groups import PivotLine, dimensions, pivot, value_of
 from ...analysis.reports.health import HINTS, called, clipped, saying
 from ...analysis.reports.results import SCORE_NAMES, Results, RowResult
 from ...analysis.reports.summary import COUNTED, counted_problems, lead_of, settings_of
-from ...analysis.rows import RunRows, read_rows, row_names
+from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.contrasts import Contrast
 from ...display.table import NONE, NOT_MEASURED
 from ...display.text import dollars, short

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import orjson
 from markupsafe import Markup, escape
 
-from ...analysis.rows import row_names
+from ...analysis.pairs import row_names
 from ...errors import UsageError
 from ...run.reader import RunReader
 from ...run.record.search import KeptTexts, Query, search

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from ...analysis.rows import read_rows, row_names
+from ...analysis.pairs import row_names
+from ...analysis.rows import read_rows
 from ...analysis.scoring.inference import Places
 from ...errors import UsageError
 from ...run.probing import read_probes

@@ -13,8 +13,9 @@ import yaml
 
 import oversight
 from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows, comparison_finding
+from oversight.engine.analysis.pairs import read_pair, rows_meant
 from oversight.engine.analysis.pictures.kinds import compared
-from oversight.engine.analysis.rows import RunRows, read_pair, read_rows, rows_meant
+from oversight.engine.analysis.rows import RunRows, read_rows
 from oversight.engine.analysis.scoring.agreement import flips
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader

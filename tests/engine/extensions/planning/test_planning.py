@@ -11,7 +11,7 @@ import pytest
 
 from oversight.cache.cache import Cache
 from oversight.cache.store import MemoryStore
-from oversight.engine.analysis.rows import against_naive
+from oversight.engine.analysis.pairs import against_naive
 from oversight.engine.extensions.planning import estimate
 from oversight.engine.extensions.planning.estimate import cramped, plan_sweep, reasons
 from oversight.engine.models.accounting.ledger import Accounting, Latency
