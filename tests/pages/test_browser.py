@@ -211,8 +211,11 @@ def test_why_a_cell_failed_stands_where_its_next_turn_would(page: Any, run: str)
     visit.click(page.locator("section", has_text="cells failed, by cause").locator("tbody td a"))
     assert "Failed: " in visit.text(".turn.failure")
     world = page.locator(".turn.failure").first.get_attribute("data-w")
-    turns = page.locator(f".turn[data-w={world}]").evaluate_all("all => all.map(e => e.className)")
-    assert ["failure" in name for name in turns].index(True) == len(turns) - 2
+    own = page.locator(f"article.turn:is([data-w={world}], :not([data-w]))")
+    turns = own.evaluate_all("all => all.map(e => e.className)")
+    at = ["failure" in name for name in turns].index(True)
+    assert ["judge" in name for name in turns] == [False] * (at + 1) + [True] * len(turns[at + 1 :])
+    assert turns[at + 1 :], "the judge follows"
     visit = Visit(page, run)
     visit.link("more")
     visit.link("Failures and doubts")

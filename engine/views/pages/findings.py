@@ -278,7 +278,8 @@ def figure_of(run: RunReader, links: Links, kind: str, score: str) -> ShownFigur
         return None
     files = ((end.upper(), links.figure(f"{kind}.{end}")) for end in ("svg", "pdf"))
     scored = "" if score == "brier" else f" --score {score}"
-    command = f"oversight export plot {run.name} --kind {kind}{scored} -o {kind}.pdf"
+    how = f"--kind {kind}{scored} --style paper -o {kind}.pdf"
+    command = f"oversight export plot {run.name} {how}"
     query = "" if score == "brier" else f"?score={score}"
     return ShownFigure(tuple((name, link + query) for name, link in files if link), command)
 
