@@ -163,6 +163,13 @@ def test_the_command_lines_of_a_page_name_commands_and_options_that_are_there(pa
         assert not named or options <= known | {"--help"}, f"{page.name}: oversight {line}"
 
 
+def test_no_document_holds_marks_of_an_unresolved_merge():
+    marked = re.compile(r"^(?:<{7}|>{7}|={7}$)", re.MULTILINE)
+    assert [
+        page.name for page in (*PAGES, *ROOT.glob("*.md")) if marked.search(page.read_text())
+    ] == []
+
+
 def test_kernel_lists_existing_files_and_imported_modules_say_what_they_do():
     """Readers of the kernel see only the first docstring line of the modules that it imports."""
     files = [ROOT / name for name in kernel_files()]
