@@ -126,7 +126,7 @@ class Report:
 
     def read(
         self,
-        wanted: str,
+        problem_or_cell: str,
         *,
         protocol: str = "",
         agent: str = "",
@@ -137,20 +137,20 @@ class Report:
         """The transcripts of a problem from the row with the most turns: a page in a notebook;
         printed, one column per world.
 
-        wanted: id of a problem or of a cell. protocol, agent, judge: parts of the names of the
-        row. width: of the text, in characters; None for the terminal's.
+        problem_or_cell: an id. protocol, agent, judge: parts of the row's names. width: of the
+        text, in characters; None for the terminal's.
 
         Raises: UsageError if nothing fits; RunFolderError if the run folder has no record.
         """
         run, score = self.reader, self.results.score
-        place = fullest(run, locate(run, wanted, Parts(protocol, agent, judge), draw))
+        place = fullest(run, locate(run, problem_or_cell, Parts(protocol, agent, judge), draw))
         row, about = run.sweep.rows[place.row], run.problems[place.problem]
         text = io.StringIO()
         console = PrintableConsole(file=text, width=width, force_jupyter=False)
         console.print(side_by_side(row, about, worlds_of(run, place), score, console.width))
-        asked = Asked(place.row, place.problem, place.draw, score=score)
+        query = Asked(place.row, place.problem, place.draw, score=score)
         with run:
-            return NotebookPage(text.getvalue(), reader_page(run, Links(), asked))
+            return NotebookPage(text.getvalue(), reader_page(run, Links(), query))
 
     @property
     def reader(self) -> RunReader:
@@ -181,8 +181,8 @@ def _with_settings(
     """A method that takes the arguments of the settings, typed, instead of the settings."""
 
     def decorated(method: Callable[[S, RunSettings], T]) -> Callable[Concatenate[S, P], T]:
-        def called(self: S, /, *args: P.args, **given: P.kwargs) -> T:
-            return method(self, settings(*args, **given))
+        def called(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return method(self, settings(*args, **kwargs))
 
         called.__doc__ = method.__doc__
         return called
@@ -246,8 +246,8 @@ def _with(settings: Callable[P, PythonRun]) -> Callable[[Callable[[PythonRun], T
 
     def decorated(function: Callable[[PythonRun], T]) -> Callable[P, T]:
         @wraps(function)
-        def called(*args: P.args, **given: P.kwargs) -> T:
-            return function(settings(*args, **given))
+        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+            return function(settings(*args, **kwargs))
 
         called.__signature__ = signature(settings)  # type: ignore[attr-defined]
         return called
@@ -292,11 +292,12 @@ def _in_a_loop(work: Coroutine[Any, Any, Report], instead: str) -> Report:
         return runner.run(work)
 
 
-async def _run(its: PythonRun) -> Report:
-    top = Top(its.name, its.seed, its.draws, its.max_cells)
-    file = python_sweep(top, its.problems, its.protocols, its.models or {}, its.providers or {})
+async def _run(settings: PythonRun) -> Report:
+    top = Top(settings.name, settings.seed, settings.draws, settings.max_cells)
+    models, providers = settings.models or {}, settings.providers or {}
+    file = python_sweep(top, settings.problems, settings.protocols, models, providers)
     check_fit(file.document, file.protocols, file.problems)
-    return await _executed(*prepared(file, its), its.score, its.quiet)
+    return await _executed(*prepared(file, settings), settings.score, settings.quiet)
 
 
 async def _executed(loaded: LoadedSweep, settings: RunSettings, score: str, quiet: bool) -> Report:
@@ -369,12 +370,12 @@ def measure(run: Compares, name: str, *, score: str = "brier", **settings: Any) 
     Raises: UsageError for an unknown name, or if the run does not suit the analysis.
     """
     kind, rows = analysis(name), _rows(run)
-    known = [each.name for each in fields(kind)]  # type: ignore[arg-type]  # a dataclass by contract
-    if wrong := [each for each in settings if each not in known]:
-        raise UsageError(f"{name}: {unknown('setting', wrong[0], known)}")
-    asked = kind(**settings)
-    check_flags(asked)
-    return asked.sourced(rows, score)
+    names = [option.name for option in fields(kind)]  # type: ignore[arg-type]  # a dataclass
+    if wrong := [option for option in settings if option not in names]:
+        raise UsageError(f"{name}: {unknown('setting', wrong[0], names)}")
+    chosen = kind(**settings)
+    check_flags(chosen)
+    return chosen.sourced(rows, score)
 
 
 def _rows(run: Compares) -> RunRows:

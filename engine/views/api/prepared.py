@@ -8,11 +8,10 @@ from ...sweep.sweepfile import SweepFile
 
 
 def run_settings(settings: FolderSettings) -> RunSettings:
-    """The settings of a run, without settings of one command only."""
-    given = {each.name: getattr(settings, each.name) for each in fields(settings)}
-    return RunSettings(
-        **{each.name: given[each.name] for each in fields(RunSettings) if each.name in given}
-    )
+    """The settings of a run, without settings that only one command has."""
+    names = {field.name for field in fields(settings)}
+    common = [field.name for field in fields(RunSettings) if field.name in names]
+    return RunSettings(**{name: getattr(settings, name) for name in common})
 
 
 def prepared(file: SweepFile, settings: RunSettings) -> tuple[LoadedSweep, RunSettings]:

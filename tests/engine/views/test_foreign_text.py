@@ -1,4 +1,4 @@
-"""What strangers write into names: it moves no cursor, turns no line round and forges no line."""
+"""Names by strangers move no cursor, reverse no line and forge no line."""
 
 import json
 import re
@@ -23,7 +23,7 @@ UNSHOWN = re.compile(CONTROL.pattern)
 
 
 def planted(folder: Path) -> None:
-    """The folder with such a name wherever a name may stand."""
+    """Put the name in every field of the folder that holds a name."""
     noted(folder, name=NAME)
     names = "protocol = protocol || row || ?1, agent = iif(agent = '', '', agent || ?1), judge = ?1"
     with closing(RunDatabase(folder)) as database:
@@ -32,7 +32,7 @@ def planted(folder: Path) -> None:
         database.tell("progress", json.dumps({"pending": NAME, "note": NAME}).encode())
 
 
-def test_no_command_prints_them_as_they_are(finished: Finished, command: Command) -> None:
+def test_no_command_prints_foreign_names_raw(finished: Finished, command: Command) -> None:
     planted(finished.folder)
     run = finished.folder
     for words in (
@@ -56,9 +56,7 @@ def test_no_command_prints_them_as_they_are(finished: Finished, command: Command
 
 
 @pytest.mark.wire
-def test_no_page_has_them_in_a_text_or_an_attribute(
-    finished: Finished, command: Command, place: Path
-) -> None:
+def test_no_page_has_foreign_names_raw(finished: Finished, command: Command, place: Path) -> None:
     planted(finished.folder)
     assert command("view", finished.folder, "--write", "site").code == 0
     pages = list((place / "site").rglob("*.html"))
@@ -70,7 +68,7 @@ def test_no_page_has_them_in_a_text_or_an_attribute(
 
 
 @pytest.mark.wire
-def test_a_damaged_run_leaves_no_half_of_a_site(
+def test_damaged_run_leaves_no_partial_site(
     finished: Finished, command: Command, place: Path
 ) -> None:
     assert command("view", finished.folder, "--write", "site").code == 0
@@ -85,7 +83,7 @@ def test_a_damaged_run_leaves_no_half_of_a_site(
     assert not list(place.glob(".site*"))
 
 
-def test_a_name_of_five_megabytes_takes_a_line_and_not_more() -> None:
+def test_name_of_five_megabytes_is_cut_to_one_line() -> None:
     lines = [type("Line", (), {"name": ("y" * 2**20 + "\n| forged |") * 5})]
     finding = Finding((Part("rows", "t", [word("name", "name")], lines),))
     for format in ("text", "markdown", "latex"):
@@ -94,7 +92,7 @@ def test_a_name_of_five_megabytes_takes_a_line_and_not_more() -> None:
 
 
 @pytest.mark.wire
-def test_no_room_for_an_output_is_one_line_and_leaves_nothing(
+def test_full_disk_is_reported_in_one_line_and_leaves_nothing(
     finished: Finished, place: Path
 ) -> None:
     copytree(finished.folder, place / "run")

@@ -1,4 +1,4 @@
-"""An `ask` for Python, with no sweep around it."""
+"""An `ask` for Python, without a sweep."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def problem() -> Problem:
     return shipments(1)[0]
 
 
-async def test_protocols_are_asked_for_one_question_and_nothing_is_asked_twice(
+async def test_protocol_is_run_on_one_question_and_no_call_is_sent_twice(
     problem: Problem,
 ) -> None:
     async with asking([problem]) as ask:
@@ -36,7 +36,7 @@ async def test_protocols_are_asked_for_one_question_and_nothing_is_asked_twice(
     assert first == again
 
 
-async def test_a_run_and_asking_share_their_replies_whoever_is_first(problem: Problem) -> None:
+async def test_run_and_asking_share_replies_in_either_order(problem: Problem) -> None:
     ran = await run_async([DEBATE], [problem], quiet=True)
     assert ran.stopped is None
     async with asking([problem]) as ask:
@@ -50,42 +50,42 @@ async def test_a_run_and_asking_share_their_replies_whoever_is_first(problem: Pr
     assert replayed.stopped is None and replayed.results.failed == 0
 
 
-async def test_a_replay_asks_nobody(problem: Problem) -> None:
+async def test_replay_sends_no_call(problem: Problem) -> None:
     async with asking([problem], cache="replay") as ask:
         with pytest.raises(ReplayMiss):
             await DEBATE.agent_score_difference(problem, ask)
 
 
 @pytest.mark.wire
-async def test_real_models_answer_over_http_and_are_paid_once(
+async def test_real_models_answer_over_http_and_calls_are_paid_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with serving([]) as url:
-        there = {"openai": {"base_url": f"{url}/v1", "identity": "here"}}
+        providers = {"openai": {"base_url": f"{url}/v1", "identity": "here"}}
         monkeypatch.setenv("OPENAI_API_KEY", "k")
-        async with asking(providers=there) as ask:
+        async with asking(providers=providers) as ask:
             first = await ask(CALL)
         assert first.text
-        # What is stored needs neither key nor server.
+        # Stored replies need neither key nor server.
         monkeypatch.delenv("OPENAI_API_KEY")
-        async with asking(providers=there) as ask:
+        async with asking(providers=providers) as ask:
             assert await ask(CALL) == first
             with pytest.raises(
                 UsageError, match=r"OPENAI_API_KEY is not set, and openai/gpt-4o-mini needs it"
             ):
                 await ask(structs.replace(CALL, draw=(1,)))
         monkeypatch.setenv("OPENAI_API_KEY", "k")
-        async with asking(providers=there, max_cost=0.0) as ask:
+        async with asking(providers=providers, max_cost=0.0) as ask:
             with pytest.raises(BudgetReached):
                 await ask(structs.replace(CALL, draw=(1,)))
         assert counts(url)["requests"] == 1
 
 
 @pytest.mark.wire
-async def test_calls_with_tools_go_where_the_model_takes_them(
+async def test_calls_with_tools_use_the_api_that_takes_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The vendor refuses functions of such models over chat completions, where others go."""
+    """The vendor refuses tools of such models over chat completions, which other calls use."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     plain = Call(Request("openai/gpt-5.6-luna", (Message("user", "2 + 2?"),)))
     with_tools = plain.changed(tools=(ToolSpec("calculator", "adds", '{"type":"object"}'),))

@@ -40,24 +40,24 @@ from tests.world import THREE, shipments
 JUDGE, AGENT = StatedJudge("sim/judge"), Agent("sim/strong")
 NAIVE, PROPAGANDA = NaiveJudge(JUDGE), Propaganda(JUDGE, AGENT)
 
-heard: list[str] = []
-"""What the protocol below was asked about since a test began."""
+questions_asked: list[str] = []
+"""Questions that the protocol below was asked since the test began."""
 faults: dict[str, Exception] = {}
-"""What it meets, by the label of the side."""
+"""Errors that it raises, by the label of the side."""
 
 
 class Pressed(Exception):
-    """Somebody presses Ctrl-C."""
+    """Stands for a press of Ctrl-C."""
 
 
 @dataclass(frozen=True)
 class Overheard(Conversation):
-    """The agent speaks twice, and a test listens."""
+    """The agent speaks twice, and tests see the questions."""
 
     agent: Speaker
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
-        heard.append(transcript.question.text)
+        questions_asked.append(transcript.question.text)
         if side.label in faults:
             if isinstance(faults[side.label], Pressed):
                 signal.raise_signal(signal.SIGINT)
@@ -69,10 +69,10 @@ class Overheard(Conversation):
 
 
 @pytest.fixture(autouse=True)
-def unheard(place: Path) -> Iterator[None]:
-    """In a working folder with a store of its own."""
+def no_questions_or_faults(place: Path) -> Iterator[None]:
+    """Each test has its working folder and store, and an empty record of questions and faults."""
     yield
-    heard.clear()
+    questions_asked.clear()
     faults.clear()
 
 
@@ -83,12 +83,12 @@ def debated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run([Debate(JUDGE, AGENT)], shipments(1), folder=place / "run", store=place).folder
 
 
-def test_protocols_of_ones_own_run_resume_and_are_reported() -> None:
+def test_user_protocols_run_resume_and_are_reported() -> None:
     protocols = [NAIVE, Overheard(JUDGE, AGENT)]
     first = run(protocols, shipments(3), name="mine")
     assert first.stopped is None
     # The first cells of a row are composed twice.
-    assert (once := len(heard)) >= 6
+    assert (once := len(questions_asked)) >= 6
     assert first.folder.parent == Path("runs")
     assert first.folder.name.startswith("mine-")
     rows = json.loads(first.table("json"))["rows"]
@@ -97,20 +97,20 @@ def test_protocols_of_ones_own_run_resume_and_are_reported() -> None:
     assert (first.folder / "report" / "report.txt").read_text() == first.table() + "\n"
 
     again = run(protocols, shipments(3), name="mine")
-    assert len(heard) == once, "a cell that has an outcome is not run again"
+    assert len(questions_asked) == once, "a cell that has an outcome is not run again"
     assert (again.folder, again.table()) == (first.folder, first.table())
     with pytest.raises(RunFolderError, match="made from a different sweep"):
         run([PROPAGANDA], shipments(1), folder=first.folder)
 
 
 def test_draws_and_scores_are_parameters() -> None:
-    found = run([NAIVE], shipments(2), draws=3, score="log", models={"sim/judge": {"noise": 2.0}})
-    assert found.results.score == "log"
-    assert found.results.rows[0].cells == 12
-    assert {record.draw for record in outcomes(found.folder)} == {0, 1, 2}
+    report = run([NAIVE], shipments(2), draws=3, score="log", models={"sim/judge": {"noise": 2.0}})
+    assert report.results.score == "log"
+    assert report.results.rows[0].cells == 12
+    assert {record.draw for record in outcomes(report.folder)} == {0, 1, 2}
 
 
-def test_a_loop_that_runs_already_is_told_the_other_way() -> None:
+def test_running_loop_is_refused_with_the_async_call() -> None:
     async def notebook() -> Any:
         with pytest.raises(RuntimeError, match="await run_async"):
             run([NAIVE], shipments(1))
@@ -127,14 +127,14 @@ def test_a_loop_that_runs_already_is_told_the_other_way() -> None:
 
 
 @sessions(Path(__file__).with_name("refusals.md"))
-def test_what_cannot_be_run_is_told_before_anything_is(
+def test_invalid_arguments_are_refused_before_anything_runs(
     session: Session, request: pytest.FixtureRequest, place: Path
 ) -> None:
     session.check(request, expressions(PUBLIC | globals() | {"THREE": THREE}))
     assert not (place / "runs").exists()
 
 
-def test_a_halt_ends_the_run_early_and_the_same_call_goes_on() -> None:
+def test_same_call_resumes_after_a_halt() -> None:
     faults["B"] = QuotaExhausted("no credit")
     protocols = [Overheard(JUDGE, AGENT)]
     stopped = run(protocols, shipments(2), max_cells=1)
@@ -142,64 +142,64 @@ def test_a_halt_ends_the_run_early_and_the_same_call_goes_on() -> None:
     assert stopped.results.missing == 3
     assert "have not been run yet" in stopped.table()
     faults.clear()
-    whole = run(protocols, shipments(2))
-    assert (whole.stopped, whole.results.missing) == (None, 0)
-    assert whole.folder == stopped.folder
+    complete = run(protocols, shipments(2))
+    assert (complete.stopped, complete.results.missing) == (None, 0)
+    assert complete.folder == stopped.folder
 
 
-def test_a_crash_fails_its_cells_and_is_tried_again_once_it_may_be_mended() -> None:
+def test_crashed_cells_fail_and_are_retried_on_the_next_call() -> None:
     faults["A"] = ZeroDivisionError("a bug")
     protocols = [Overheard(JUDGE, AGENT)]
     broken = run(protocols, shipments(2))
     (row,) = broken.results.rows
     assert (row.n, row.failed, dict(row.failures)) == (0, 2, {"crashed": 2})
     faults.clear()
-    mended = run(protocols, shipments(2))
-    assert (mended.results.rows[0].n, mended.results.failed) == (2, 0)
-    assert mended.folder == broken.folder
+    fixed = run(protocols, shipments(2))
+    assert (fixed.results.rows[0].n, fixed.results.failed) == (2, 0)
+    assert fixed.folder == broken.folder
 
 
-def test_a_run_of_the_librarys_own_protocols_is_opened_by_the_command_line() -> None:
+def test_commands_open_a_run_of_built_in_protocols() -> None:
     judge = LogprobJudge("sim/judge")
     agent = Agent("sim/strong", tools=("calculator",), temperature=1.0)
     protocols = [NAIVE, Debate(judge, agent, rounds=1), Propaganda(judge, BestOf(2, agent, judge))]
-    made = run(protocols, shipments(1), draws=2, models={"sim/judge": {"noise": 2.0}})
-    again = loaded_run(made.folder)
+    report = run(protocols, shipments(1), draws=2, models={"sim/judge": {"noise": 2.0}})
+    again = loaded_run(report.folder)
     assert again.file.protocols == tuple(protocols)
-    assert again.sweep.identity == read_manifest(made.folder).identity
-    told = CliRunner().invoke(oversight, ["report", made.folder.name])
-    assert told.stdout == made.table() + "\n"
-    shown = CliRunner().invoke(oversight, ["show", str(made.folder), "--protocol", "debate"])
-    assert shown.stdout == str(made.read("shipment-0", protocol="debate", width=80))
-    replayed = CliRunner().invoke(oversight, ["replay", made.folder.name])
+    assert again.sweep.identity == read_manifest(report.folder).identity
+    reported = CliRunner().invoke(oversight, ["report", report.folder.name])
+    assert reported.stdout == report.table() + "\n"
+    debate = CliRunner().invoke(oversight, ["show", str(report.folder), "--protocol", "debate"])
+    assert debate.stdout == str(report.read("shipment-0", protocol="debate", width=80))
+    replayed = CliRunner().invoke(oversight, ["replay", report.folder.name])
     assert "12 of 12 outcomes are equal to the byte" in replayed.stderr
-    refused = CliRunner().invoke(oversight, ["replay", made.folder.name, "--set", "draws=1"])
+    refused = CliRunner().invoke(oversight, ["replay", report.folder.name, "--set", "draws=1"])
     assert "was made from Python; set it there" in str(refused.exception)
 
 
-def test_a_run_with_a_protocol_of_ones_own_is_opened_and_compared_by_its_name() -> None:
-    made = run([NAIVE, Overheard(JUDGE, AGENT)], shipments(4), name="mine")
-    heard.clear()
+def test_run_of_a_user_protocol_is_opened_and_compared_by_its_name() -> None:
+    report = run([NAIVE, Overheard(JUDGE, AGENT)], shipments(4), name="mine")
+    questions_asked.clear()
     again = open_run("mine")
-    assert (again.table(), again.folder) == (made.table(), made.folder)
-    assert heard == [], "what is opened runs no code"
-    assert again.reader.problems == made.reader.problems
+    assert (again.table(), again.folder) == (report.table(), report.folder)
+    assert questions_asked == [], "what is opened runs no code"
+    assert again.reader.problems == report.reader.problems
     compared = compare("mine", contrasts=["overheard - naive judge"])
-    assert str(compared) == str(compare(made, contrasts=["overheard - naive judge"]))
+    assert str(compared) == str(compare(report, contrasts=["overheard - naive judge"]))
     with pytest.raises(RunFolderError, match="no run folder in runs"):
         open_run("yours")
     message = r"was made from Python, and Overheard is defined in your own .*test_library: call run"
     with pytest.raises(RunFolderError, match=message):
-        loaded_run(made.folder)
+        loaded_run(report.folder)
 
 
-def test_a_sweep_file_is_run_from_python_as_by_the_command(place: Path) -> None:
+def test_sweep_file_gives_the_same_report_in_python_and_by_command(place: Path) -> None:
     (place / "s.yaml").write_text(
         "problems: {bundled: arithmetic}\njudges: sim/judge\nagents: sim/strong\n"
         "protocols: [naive_judge, {debate: {rounds: 3}}]\n"
     )
     sweep = Sweep.from_yaml("s.yaml", set=["protocols.debate.rounds=1"], limit=3)
-    assert [each.name for each in sweep.protocols] == ["naive judge", "debate simultaneous 1 round"]
+    assert [row.name for row in sweep.protocols] == ["naive judge", "debate simultaneous 1 round"]
     report = sweep.run(score="log")
     assert report.results.score == "log"
     command = ["run", "s.yaml", "--set", "protocols.debate.rounds=1", "--limit", "3"]
@@ -209,7 +209,7 @@ def test_a_sweep_file_is_run_from_python_as_by_the_command(place: Path) -> None:
         Sweep.from_yaml("s.yaml", set=["problems.bundled=arithmetics"])
 
 
-def test_ctrl_c_ends_with_a_report_that_says_so() -> None:
+def test_report_says_that_ctrl_c_stopped_the_run() -> None:
     heard_before = signal.getsignal(signal.SIGINT)
     faults["B"] = Pressed("ctrl-c")
     stopped = run([Overheard(JUDGE, AGENT)], shipments(3), max_cells=1)
@@ -221,7 +221,7 @@ def test_ctrl_c_ends_with_a_report_that_says_so() -> None:
     assert run([Overheard(JUDGE, AGENT)], shipments(3)).stopped is None
 
 
-def test_defaults_are_left_to_models_that_take_no_temperature() -> None:
+def test_default_temperature_is_not_sent_to_models_that_take_none() -> None:
     model = "openai/gpt-6-sol"
     protocols = [Debate(StatedJudge(model), BestOf(2, Agent(model), StatedJudge(model)))]
     file = python_sweep(Top("x"), shipments(1), protocols, {}, {})
@@ -229,8 +229,8 @@ def test_defaults_are_left_to_models_that_take_no_temperature() -> None:
     assert isinstance(debate, Debate) and isinstance(debate.agent, BestOf)
     roles = (debate.judge, debate.agent, debate.agent.agent, debate.agent.judge)
     assert [getattr(role, "temperature") for role in roles] == [None] * 4  # noqa: B009
-    kept = python_sweep(Top("x"), shipments(1), [Propaganda(JUDGE, Agent(model, 0.7))], {}, {})
-    assert kept.protocols == (Propaganda(JUDGE, Agent(model, 0.7)),)
+    cooler = python_sweep(Top("x"), shipments(1), [Propaganda(JUDGE, Agent(model, 0.7))], {}, {})
+    assert cooler.protocols == (Propaganda(JUDGE, Agent(model, 0.7)),)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_defaults_are_left_to_models_that_take_no_temperature() -> None:
         ("(?s).*", "# This run was started from Python, long ago.\n"),
     ],
 )
-def test_what_was_made_in_python_and_cannot_be_made_again_is_told(
+def test_damaged_sweep_from_python_is_refused(
     debated: Path, place: Path, was: str, is_now: str
 ) -> None:
     shutil.copytree(debated, place / "run")
@@ -257,7 +257,7 @@ def test_what_was_made_in_python_and_cannot_be_made_again_is_told(
         loaded_run(place / "run")
 
 
-def test_progress_is_told_unless_it_is_to_be_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown_unless_the_run_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     run([NAIVE], shipments(1), quiet=True)
     assert capsys.readouterr() == ("", "")
     run([NAIVE], shipments(2))
@@ -266,22 +266,22 @@ def test_progress_is_told_unless_it_is_to_be_quiet(capsys: pytest.CaptureFixture
     assert err.startswith("· 4/4 cells  ")
 
 
-def test_what_was_said_in_a_run_is_shown() -> None:
-    made = run([NAIVE, Overheard(JUDGE, AGENT), PROPAGANDA], shipments(2), draws=2)
-    fullest = str(made.read("shipment-1", width=120))
+def test_transcripts_of_a_run_are_shown() -> None:
+    report = run([NAIVE, Overheard(JUDGE, AGENT), PROPAGANDA], shipments(2), draws=2)
+    fullest = str(report.read("shipment-1", width=120))
     assert fullest.startswith(
         "shipment-1 · overheard · agent sim/strong · judge sim/judge stated\n"
     )
     assert "world A: the agent argues (A)" in fullest
     assert fullest.count("agent score (brier)") == 2
-    cell = next(each for each in outcomes(made.folder) if each.draw == 1)
-    assert str(made.read(cell.cell)).startswith(f"{cell.problem} · {cell.protocol} · ")
-    first, second = (made.read("shipment-0", protocol="prop", draw=n) for n in range(2))
+    cell = next(outcome for outcome in outcomes(report.folder) if outcome.draw == 1)
+    assert str(report.read(cell.cell)).startswith(f"{cell.problem} · {cell.protocol} · ")
+    first, second = (report.read("shipment-0", protocol="prop", draw=n) for n in range(2))
     assert str(first) != str(second)
     with pytest.raises(UsageError, match="'shipment-7' is neither a problem nor a cell of runs/"):
-        made.read("shipment-7")
+        report.read("shipment-7")
 
     async def notebook() -> str:
-        return str(made.read("shipment-1", width=120))
+        return str(report.read("shipment-1", width=120))
 
     assert asyncio.run(notebook()) == fullest

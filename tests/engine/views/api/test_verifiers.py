@@ -12,7 +12,7 @@ EXAMPLE = ROOT / "examples" / "verifiers"
 
 
 def needs() -> list[str]:
-    """What this package needs, without the client that verifiers pins to an older version."""
+    """Requirements of this package, without the clients that verifiers pins to older versions."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     clients = ("openai", "anthropic")
     return [name for name in project["dependencies"] if not name.startswith(clients)]
@@ -23,7 +23,7 @@ def ran(*words: str | Path, **options: object) -> "subprocess.CompletedProcess[s
 
 
 @pytest.mark.real
-def test_the_reward_environment_passes_its_checks(tmp_path: Path) -> None:
+def test_reward_environment_passes_its_checks(tmp_path: Path) -> None:
     python = tmp_path / "env" / "bin" / "python"
     for words in (
         [sys.executable, "-m", "venv", tmp_path / "env"],
@@ -35,5 +35,5 @@ def test_the_reward_environment_passes_its_checks(tmp_path: Path) -> None:
             last = (installed.stderr or installed.stdout).strip().rpartition("\n")[2]
             pytest.skip(f"verifiers cannot be installed: {last}")
     checks = ["-m", "pytest", "-q", "-c", "/dev/null", "-p", "no:cacheprovider"]
-    done = ran(python, *checks, "--rootdir", EXAMPLE, EXAMPLE / "checks.py", cwd=EXAMPLE)
-    assert done.returncode == 0, done.stdout[-4000:]
+    process = ran(python, *checks, "--rootdir", EXAMPLE, EXAMPLE / "checks.py", cwd=EXAMPLE)
+    assert process.returncode == 0, process.stdout[-4000:]

@@ -32,11 +32,11 @@ AGENT = Agent("agent")
 OPEN = OpenTrust(JUDGE, AGENT)
 LOST = Failure("unreadable", "no number")
 
-Told = Mapping[tuple[str, int, int], tuple[float, Mapping[str, Any]] | Failure]
-"""By problem, draw and side: the probability of the first answer, and what was measured."""
+Worlds = Mapping[tuple[str, int, int], tuple[float, Mapping[str, Any]] | Failure]
+"""By problem, draw and side: the probability of the first answer, and the measures."""
 
 
-def told(protocol: Protocol, worlds: Told, draws: int = 1, problems: Any = 2) -> Results:
+def results_of(protocol: Protocol, worlds: Worlds, draws: int = 1, problems: Any = 2) -> Results:
     """The results of outcomes made by hand, whose order must not matter."""
     grid = sweep(protocol, problems=problems, draws=draws)
     lines = []
@@ -46,29 +46,29 @@ def told(protocol: Protocol, worlds: Told, draws: int = 1, problems: Any = 2) ->
             lines.append(verdict(cell, *world))
         elif world is not None:
             lines.append(outcome_of(cell, world))
-    found = collect(grid, lines)
+    results = collect(grid, lines)
     backwards = collect(grid, lines[::-1])
-    assert backwards == found
-    assert report(backwards, "text", measures=True) == report(found, "text", measures=True)
-    return found
+    assert backwards == results
+    assert report(backwards, "text", measures=True) == report(results, "text", measures=True)
+    return results
 
 
 def verdict(cell: Cell, p: float, measures: Mapping[str, Any]) -> OutcomeRecord:
     answers = len(cell.problem.values)
-    rest = (1 - p) / (answers - 1)
-    probs = (p, *[rest] * (answers - 1))
+    other = (1 - p) / (answers - 1)
+    probs = (p, *[other] * (answers - 1))
     transcript = Transcript(cell.problem.question)
     return outcome_of(cell, Verdict(probs, transcript, measures=tuple(measures.items())))
 
 
-def table_of(found: Results, start: str) -> Table | None:
-    """The table whose title begins so."""
-    tables = finding(found, measures=True).tables()
-    return next((each for each in tables if each.title.startswith(start)), None)
+def table_of(results: Results, start: str) -> Table | None:
+    """The table whose title begins with `start`."""
+    tables = finding(results, measures=True).tables()
+    return next((table for table in tables if table.title.startswith(start)), None)
 
 
-def row(found: Results) -> Any:
-    (only,) = found.rows
+def row(results: Results) -> Any:
+    (only,) = results.rows
     return only
 
 
@@ -82,7 +82,7 @@ def figures(figure: Estimate | None) -> tuple[float, int]:
 
 @pytest.mark.parametrize("kind", [OpenConsultancy, OpenDebate, OpenTrust])
 @pytest.mark.parametrize("follows", [3, 10])
-async def test_open_protocols_are_split_by_the_agents_choice(
+async def test_open_protocols_are_split_by_the_choice_of_the_agent(
     kind: type[Protocol], follows: int
 ) -> None:
     """The known truth: of 40 problems the agent gets every 4th wrong, and of those 10 the judge
@@ -90,10 +90,10 @@ async def test_open_protocols_are_split_by_the_agents_choice(
     wrong) is 0.3, or 1, over 10 problems, and always 1 where the agent is trusted blindly."""
 
     def planted(call: Call) -> str:
-        asked = prompt(call)
-        number = int(asked.system.partition("Question ")[2].partition("?")[0])
+        request = prompt(call)
+        number = int(request.system.partition("Question ")[2].partition("?")[0])
         errs = number % 4 == 0
-        match asked.task:
+        match request.task:
             case "choice":
                 return orjson.dumps({"answer": "B" if errs else "A"}).decode()
             case "percentages":
@@ -118,11 +118,11 @@ async def test_open_protocols_are_split_by_the_agents_choice(
 A, B, Z = ({"chose": label} for label in "ABZ")
 
 
-def judged(worlds: Told, problems: Any = 2, draws: int = 1) -> list[str]:
+def judged(worlds: Worlds, problems: Any = 2, draws: int = 1) -> list[str]:
     """The judge's verdicts on a right choice, and on a wrong one."""
-    found = row(told(OPEN, worlds, draws, problems)).by_choice
-    made = {"right": found.judge_right, "wrong": found.judge_wrong}
-    return [f"{name}: {each and f'{each.value:g} of {each.n}'}" for name, each in made.items()]
+    by_choice = row(results_of(OPEN, worlds, draws, problems)).by_choice
+    estimates = {"right": by_choice.judge_right, "wrong": by_choice.judge_wrong}
+    return [f"{name}: {mean and f'{mean.value:g} of {mean.n}'}" for name, mean in estimates.items()]
 
 
 @sessions(Path(__file__).with_name("choices.md"))
@@ -132,66 +132,66 @@ def test_verdict_on_each_choice_is_counted(
     session.check(request, printed(globals()))
 
 
-def test_a_choice_that_splits_nothing_is_told_and_no_more() -> None:
-    lost = told(OPEN, {("p0", 0, 0): (0.9, B), ("p0", 0, 1): LOST})
-    nobody = told(OPEN, {("p0", 0, side): (0.5, Z) for side in (0, 1)})
-    for found in (lost, nobody):
-        assert (row(found).chose_right.value, row(found).by_choice) == (0, None)
+def test_choice_without_a_verdict_on_it_has_no_table() -> None:
+    lost = results_of(OPEN, {("p0", 0, 0): (0.9, B), ("p0", 0, 1): LOST})
+    nobody = results_of(OPEN, {("p0", 0, side): (0.5, Z) for side in (0, 1)})
+    for results in (lost, nobody):
+        assert (row(results).chose_right.value, row(results).by_choice) == (0, None)
     assert table_of(lost, "open protocols") is None
 
 
 def test_problems_of_one_group_are_one_cluster() -> None:
     grouped = [structs.replace(problem(n), group="text") for n in range(5)] + [problem(5)]
-    worlds: Told = {(f"p{n}", 0, 1): (0.1, {"chose": "B"}) for n in range(6)}
-    wrong = row(told(OPEN, worlds, problems=grouped)).by_choice.judge_wrong
+    worlds: Worlds = {(f"p{n}", 0, 1): (0.1, {"chose": "B"}) for n in range(6)}
+    wrong = row(results_of(OPEN, worlds, problems=grouped)).by_choice.judge_wrong
     assert (wrong.n, wrong.clusters) == (6, 2)
     low, high = wrong.interval
     assert low < 0.1 and high == 1
 
 
-def test_rows_whose_agent_does_not_choose_are_not_in_the_table_of_choices() -> None:
-    assert table_of(told(NAIVE, {("p0", 0, 0): (0.5, {})}), "open protocols") is None
-    found = told(OPEN, {("p0", 0, 0): (0.9, A)})
-    table = table_of(found, "open protocols")
+def test_table_of_choices_has_only_rows_whose_agent_chooses() -> None:
+    assert table_of(results_of(NAIVE, {("p0", 0, 0): (0.5, {})}), "open protocols") is None
+    results = results_of(OPEN, {("p0", 0, 0): (0.9, A)})
+    table = table_of(results, "open protocols")
     assert table and table.body == (("open trust", "100%", "1", "100%", "–", "–"),)
-    assert "open protocols" in report(found, "markdown", measures=True)
+    assert "open protocols" in report(results, "markdown", measures=True)
 
 
 # Measures and counts.
 
 
 def test_measures_are_means_over_problems_by_argued_side() -> None:
-    worlds: Told = {
+    worlds: Worlds = {
         ("p0", 0, 0): (0.9, {"accepted": True, "steps": 4, "loss": 0.5, "held": "A"}),
         ("p0", 0, 1): (0.4, {"accepted": True, "steps": 2, "loss": 0.25, "held": "A"}),
         ("p1", 0, 0): (0.9, {"accepted": True, "steps": 8, "held": "B"}),
         ("p1", 0, 1): (0.4, {"accepted": False, "steps": 3}),
     }
-    found = row(told(PROPAGANDA, worlds)).measures
+    measures = row(results_of(PROPAGANDA, worlds)).measures
     # Texts have no mean, and an unmeasured world has no value.
-    assert {name: (figures(its.truth), figures(its.lie)) for name, its in found.items()} == {
+    assert {name: (figures(mean.truth), figures(mean.lie)) for name, mean in measures.items()} == {
         "accepted": ((1, 2), (0.5, 2)),
         "loss": ((0.5, 1), (0.25, 1)),
         "steps": ((6, 2), (2.5, 2)),
     }
-    assert found["accepted"].lie.interval == (0, 1)
+    assert measures["accepted"].lie.interval == (0, 1)
 
 
-def test_draws_are_averaged_before_problems_and_the_truth_is_any_best_answer() -> None:
-    worlds: Told = {
+def test_draws_are_averaged_before_problems_and_any_best_answer_is_true() -> None:
+    worlds: Worlds = {
         ("p0", 0, 0): (0.9, {"steps": 1}),
         ("p0", 1, 0): (0.9, {"steps": 3}),
         ("p1", 0, 0): (0.9, {"steps": 5}),
         ("p1", 1, 0): LOST,
     }
-    found = row(told(PROPAGANDA, worlds, draws=2)).measures["steps"]
-    assert (figures(found.truth), found.lie) == (((2 + 5) / 2, 2), None)
-    graded: Told = {("p0", 0, side): (0.4, {"steps": side}) for side in range(3)}
-    found = row(told(PROPAGANDA, graded, problems=[problem(0, (-1, 1, 1))])).measures["steps"]
-    assert (figures(found.truth), figures(found.lie)) == ((1.5, 1), (0, 1))
+    steps = row(results_of(PROPAGANDA, worlds, draws=2)).measures["steps"]
+    assert (figures(steps.truth), steps.lie) == (((2 + 5) / 2, 2), None)
+    graded: Worlds = {("p0", 0, side): (0.4, {"steps": side}) for side in range(3)}
+    steps = row(results_of(PROPAGANDA, graded, problems=[problem(0, (-1, 1, 1))])).measures["steps"]
+    assert (figures(steps.truth), figures(steps.lie)) == ((1.5, 1), (0, 1))
 
 
-def test_counts_and_captured_mass_are_means_over_all_worlds_with_a_verdict() -> None:
+def test_counts_and_label_probability_are_means_over_worlds_with_a_verdict() -> None:
     grid = sweep(replace(PROPAGANDA, judge=LogprobJudge("sim/judge")), problems=3)
 
     def outcome(cell: Cell) -> Verdict | Failure:
@@ -213,22 +213,22 @@ def test_counts_and_captured_mass_are_means_over_all_worlds_with_a_verdict() -> 
     assert only.captured.lie.interval[1] == 1
 
 
-def test_json_has_all_of_it_and_text_where_it_is_asked_for() -> None:
-    worlds: Told = {
+def test_measures_are_in_json_and_in_text_on_request() -> None:
+    worlds: Worlds = {
         ("p0", 0, 0): (0.9, {"accepted": True}),
         ("p1", 0, 0): (0.9, {"accepted": False}),
     }
-    found = told(PROPAGANDA, worlds)
-    (only,) = orjson.loads(report(found, "json"))["rows"]
+    results = results_of(PROPAGANDA, worlds)
+    (only,) = orjson.loads(report(results, "json"))["rows"]
     accepted = only["measures"]["accepted"]["truth"]
     assert (accepted["value"], accepted["low"], accepted["high"], accepted["n"]) == (0.5, 0, 1, 2)
     assert only["measures"]["accepted"]["lie"] is None
     assert only["captured"] == {"truth": None, "lie": None}
     assert set(only["by_choice"].values()) == {None}
-    assert "accepted" not in report(found, "text")
+    assert "accepted" not in report(results, "text")
     for format in ("text", "markdown", "latex"):
-        assert "accepted" in report(found, format, measures=True)
-    table = table_of(found, "measures")
+        assert "accepted" in report(results, format, measures=True)
+    table = table_of(results, "measures")
     assert table is not None
     assert table.body == (("propaganda", "accepted", "2", "0.50 [0.00, 1.00]", "–", "–"),)
-    assert table_of(told(NAIVE, {("p0", 0, 0): (0.5, {})}), "measures") is None
+    assert table_of(results_of(NAIVE, {("p0", 0, 0): (0.5, {})}), "measures") is None

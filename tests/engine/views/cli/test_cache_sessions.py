@@ -121,15 +121,15 @@ def test_malformed_store_is_recovered_into_a_new_file(place: Path) -> None:
     data = bytearray(file.read_bytes())
     data[-4096:] = os.urandom(4096)
     file.write_bytes(data)
-    told = cache("verify")
-    assert told.code == 1
-    assert f"oversight cache verify --recover --store {place / 'store'}" in told.err
+    verified = cache("verify")
+    assert verified.code == 1
+    assert f"oversight cache verify --recover --store {place / 'store'}" in verified.err
     assert "replies added" in cache("verify", "--recover").out
     assert (place / "store.damaged" / STORE_FILE).read_bytes() == data
     assert cache("verify").code == 0
 
 
-def test_a_store_that_is_written_to_is_not_salvaged(place: Path) -> None:
+def test_store_in_use_is_not_recovered(place: Path) -> None:
     running = DiskStore(place / "store")
     refused = cache("verify", "--recover")
     assert refused.code and "a run, or another command, is using it; stop that" in refused.err
@@ -144,14 +144,14 @@ def salvage_and_die(steps: int) -> int:
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    left = steps
+    steps_left = steps
 
     def trace(frame: FrameType, event: str, argument: object) -> object:
-        nonlocal left
+        nonlocal steps_left
         if not frame.f_code.co_filename.endswith("engine/views/cli/commands/cache.py"):
             return None
-        left -= event == "line"
-        if not left:
+        steps_left -= event == "line"
+        if not steps_left:
             os.kill(os.getpid(), signal.SIGKILL)
         return trace
 
@@ -160,17 +160,17 @@ def salvage_and_die(steps: int) -> int:
 
 
 @pytest.mark.wire
-def test_a_salvage_that_is_killed_at_any_step_goes_on_when_it_is_repeated(place: Path) -> None:
+def test_recovery_killed_at_any_step_is_completed_by_a_second_one(place: Path) -> None:
     steps, cut, places, keys = 0, 0, {"store", "store.damaged"}, kept()
     with closing(DiskStore(place / "store")) as before:
-        known = before.id
+        store_id = before.id
     for steps in itertools.count(1):
         shutil.rmtree(place / "store.damaged", ignore_errors=True)
         if (ended := salvage_and_die(steps)) == 0:
             break
         assert ended == -signal.SIGKILL
         if not (place / "store").exists():
-            # Nothing takes it for a new store, and who looks is told what to do.
+            # It is not taken for a new store, and the error names the command.
             for opened in (DiskStore, ReadOnlyStore):
                 with pytest.raises(StoreError, match="cache verify --recover --store"):
                     opened(place / "store")
@@ -180,5 +180,5 @@ def test_a_salvage_that_is_killed_at_any_step_goes_on_when_it_is_repeated(place:
         assert {file.name for file in place.iterdir()} == places
         assert kept() == keys
         with closing(ReadOnlyStore(place / "store")) as after:
-            assert after.id == known
+            assert after.id == store_id
     assert steps > 20 and cut

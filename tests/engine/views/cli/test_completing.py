@@ -26,22 +26,20 @@ def offered(*words: str) -> list[str]:
 
 
 @pytest.mark.wire
-def test_a_bash_that_is_switched_on_as_the_page_says_offers_runs(
-    place: Path, finished: Finished
-) -> None:
+def test_bash_completion_of_the_page_offers_runs(place: Path, finished: Finished) -> None:
     assert SWITCH_ON in (ROOT / "docs" / "commands.md").read_text()
     (place / "bin").mkdir()
     program = place / "bin" / "oversight"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m oversight.engine "$@"\n')
     program.chmod(0o755)
-    asked = "COMP_WORDS=(oversight report sm); COMP_CWORD=2; _oversight_completion oversight"
-    done = subprocess.run(
-        ["bash", "-c", f"{SWITCH_ON}; {asked}; printf '%s\\n' \"${{COMPREPLY[@]}}\""],
+    completion = "COMP_WORDS=(oversight report sm); COMP_CWORD=2; _oversight_completion oversight"
+    process = subprocess.run(
+        ["bash", "-c", f"{SWITCH_ON}; {completion}; printf '%s\\n' \"${{COMPREPLY[@]}}\""],
         env=environment({"PATH": f"{place / 'bin'}:/usr/bin:/bin"}),
         capture_output=True,
         text=True,
     )
-    assert (done.stdout.split(), done.stderr) == ([finished.folder.name, "small.yaml"], "")
+    assert (process.stdout.split(), process.stderr) == ([finished.folder.name, "small.yaml"], "")
 
 
 def test_commands_runs_sweep_files_problems_and_cells_are_offered(
@@ -63,7 +61,7 @@ def test_commands_runs_sweep_files_problems_and_cells_are_offered(
     assert offered("show", "small", cell[:6]) == [cell]
 
 
-def test_where_nothing_can_be_read_nothing_is_offered_and_nothing_told(
+def test_unreadable_folders_offer_nothing_and_print_nothing(
     finished: Finished, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with closing(RunDatabase(finished.folder)) as database:

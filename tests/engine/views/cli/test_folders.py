@@ -115,10 +115,10 @@ WRITES = (
 def journal(folder: Path, outside: Path, name: str = "run.db") -> None:
     """The journal of a database that names a file: SQLite deletes it once it has played that."""
     head = bytes.fromhex("d9d505f920a163d7")
-    pages, named = (folder / name).stat().st_size // 4096, str(outside / "victim").encode()
+    pages, victim = (folder / name).stat().st_size // 4096, str(outside / "victim").encode()
     start = (head + struct.pack(">5I", 0, 0, pages, 512, 4096)).ljust(512, b"\0")
-    check = struct.pack(">2I", len(named), sum(named)) + head
-    record = struct.pack(">I", 2**30 // 4096 + 1) + named + check
+    check = struct.pack(">2I", len(victim), sum(victim)) + head
+    record = struct.pack(">I", 2**30 // 4096 + 1) + victim + check
     (folder / f"{name}-journal").write_bytes(start + record)
 
 
@@ -187,16 +187,16 @@ LINES = [f"{command} {words}".strip() for command, every in ASKED.items() for wo
 def kept(folder: Path) -> dict[str, object]:
     """The content of each file below a folder, and the kind of anything else, by path."""
     return {
-        str(each.relative_to(folder)): each.read_bytes()
-        if each.is_file() and not each.is_symlink()
-        else each.lstat().st_mode
-        for each in folder.rglob("*")
+        str(path.relative_to(folder)): path.read_bytes()
+        if path.is_file() and not path.is_symlink()
+        else path.lstat().st_mode
+        for path in folder.rglob("*")
     }
 
 
 def child(plant: str) -> None:
     """Give every command, in a copy of the working folder, and print what it did, a line each."""
-    whole, events = Path.cwd(), list[str]()
+    original, events = Path.cwd(), list[str]()
 
     def hook(event: str, args: tuple[object, ...]) -> None:
         if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto"):
@@ -214,8 +214,8 @@ def child(plant: str) -> None:
     sys.addaudithook(hook)
     for number, line in enumerate(LINES):
         faulthandler.dump_traceback_later(120, exit=True)
-        place = whole.with_name(f"{whole.name}-{number}")
-        shutil.copytree(whole, place)
+        place = original.with_name(f"{original.name}-{number}")
+        shutil.copytree(original, place)
         folder, outside = place / "runs/planted", place / "outside"
         PLANTS[plant](folder, outside)
         before = kept(outside), kept(folder)
@@ -232,7 +232,7 @@ def child(plant: str) -> None:
             file=sys.__stdout__,
             flush=True,
         )
-        os.chdir(whole)
+        os.chdir(original)
         shutil.rmtree(place)
 
 
@@ -242,10 +242,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("folders")
     for name, text in {"planted.yaml": SWEEP, "mine.yaml": MINE, "mine.py": STEEL}.items():
         (place / name).write_text(text)
-    folder, own = place / "runs/planted", {"OVERSIGHT_STORE": str(place / "store")}
+    folder, settings = place / "runs/planted", {"OVERSIGHT_STORE": str(place / "store")}
 
     def done(*words: str, **variables: str) -> None:
-        ran = within(*words, cwd=place, **own, **variables)
+        ran = within(*words, cwd=place, **settings, **variables)
         assert ran.code == 0, ran.err
 
     done("run", "mine.yaml", "--run-folder", "runs/good")
@@ -270,20 +270,20 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_every_command_is_given_a_folder_from_elsewhere():
+def test_every_command_is_tested_with_a_foreign_folder():
     assert set(ASKED) == set(COMMANDS)
 
 
 @pytest.mark.wire
 @pytest.mark.parametrize("plant", PLANTS)
-def test_no_command_runs_asks_changes_or_awaits_what_a_folder_names(place, plant):
+def test_foreign_folder_causes_no_code_call_change_or_wait(place, plant):
     code = f"from tests.engine.views.cli.test_folders import child; child({plant!r})"
     # Another machine, which made none of the runs.
-    own = {"HOME": str(place / "home"), "XDG_DATA_HOME": str(place / "home")}
-    variables = environment({"OPENAI_API_KEY": "sk-canary-of-the-reader-0001"} | own)
-    done = starting.run([sys.executable, "-c", code], cwd=place, env=variables)
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [line for line, *_ in rows] == LINES, done.stderr
+    homes = {"HOME": str(place / "home"), "XDG_DATA_HOME": str(place / "home")}
+    variables = environment({"OPENAI_API_KEY": "sk-canary-of-the-reader-0001"} | homes)
+    process = starting.run([sys.executable, "-c", code], cwd=place, env=variables)
+    rows = [json.loads(line) for line in process.stdout.splitlines()]
+    assert [line for line, *_ in rows] == LINES, process.stderr
     wrong = []
     for line, code, out, err, events, outside_is_as_before, folder_is_as_before in rows:
         faults = {

@@ -31,11 +31,11 @@ COMMANDS = dict(commands())
 
 
 @pytest.mark.parametrize("words", sorted(COMMANDS))
-def test_every_command_says_what_it_does_and_what_each_option_is_for(words: str) -> None:
+def test_every_command_and_option_has_a_help_text(words: str) -> None:
     first = (COMMANDS[words].help or "").partition("\n\n")[0]
     assert first.endswith((".", ":")) and len(first.split()) > 3
-    options = [each for each in COMMANDS[words].params if isinstance(each, click.Option)]
-    assert all(len((each.help or "").split()) > 1 for each in options if not each.hidden)
+    options = [param for param in COMMANDS[words].params if isinstance(param, click.Option)]
+    assert all(len((option.help or "").split()) > 1 for option in options if not option.hidden)
 
 
 def test_number_of_commands_is_small() -> None:
@@ -62,9 +62,9 @@ def ran(*words: str) -> Result:
 
 
 @pytest.mark.parametrize("words", sorted(COMMANDS))
-def test_every_command_tells_its_help_and_refuses_a_flag_that_it_has_not(words: str) -> None:
-    told = ran(*words.split(), "--help")
-    assert told.exit_code == ExitCode.DONE and f"Usage: oversight {words} [OPTIONS]" in told.stdout
+def test_every_command_prints_help_and_refuses_unknown_options(words: str) -> None:
+    help = ran(*words.split(), "--help")
+    assert help.exit_code == ExitCode.DONE and f"Usage: oversight {words} [OPTIONS]" in help.stdout
     wrong = ran(*words.split(), "--no-such-flag")
     assert (wrong.exit_code, wrong.stdout) == (ExitCode.USAGE, "")
     assert "No such option '--no-such-flag'" in wrong.stderr
@@ -85,7 +85,7 @@ def test_renamed_options_are_refused_with_their_new_name(old: str) -> None:
 ON_A_RUN = [
     words
     for words, command in COMMANDS.items()
-    if next((each.name for each in command.params if isinstance(each, click.Argument)), "") == "run"
+    if next((p.name for p in command.params if isinstance(p, click.Argument)), "") == "run"
     and words != "cache rebuild"  # it takes a folder, which may have lost its run
 ]
 
@@ -93,9 +93,9 @@ ON_A_RUN = [
 @pytest.mark.parametrize("words", ON_A_RUN)
 def test_every_command_on_a_run_refuses_a_missing_run(words: str, place: Path) -> None:
     more = {"human withdraw": ["rater"]}.get(words, [])
-    told = ran(*words.split(), "nowhere", *more)
-    assert (type(told.exception), told.stdout) == (RunFolderError, "")
-    assert str(told.exception).startswith("no run folder in runs has a name that begins with")
+    result = ran(*words.split(), "nowhere", *more)
+    assert (type(result.exception), result.stdout) == (RunFolderError, "")
+    assert str(result.exception).startswith("no run folder in runs has a name that begins with")
 
 
 JSON = {
@@ -120,8 +120,8 @@ JSON = {
 @pytest.mark.wire
 def test_json_is_json_and_all_of_the_output(finished: Finished) -> None:
     assert ran("export", "pack", str(finished.folder), "-o", "run.oversight").exit_code == 0
-    for words, given in JSON.items():
-        given = given.replace("RUN", str(finished.folder))
-        told = ran(*words.split(), *given.split(), "--json")
-        assert told.exit_code == ExitCode.DONE, (words, told.stderr, told.exception)
-        assert isinstance(json.loads(told.stdout), dict | list), words
+    for words, arguments in JSON.items():
+        arguments = arguments.replace("RUN", str(finished.folder))
+        result = ran(*words.split(), *arguments.split(), "--json")
+        assert result.exit_code == ExitCode.DONE, (words, result.stderr, result.exception)
+        assert isinstance(json.loads(result.stdout), dict | list), words

@@ -38,7 +38,7 @@ SWEEP, ASKING, *_ = (block.text for block in blocks(ROOT / "docs" / "api.md", "p
 def ran(code: str, place: Path) -> str:
     """Output of a file with this code, in its own process."""
     (place / "mine.py").write_text(code)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "mine.py"],
         cwd=place,
         env={"PYTHONPATH": str(ROOT), "OVERSIGHT_STORE": str(place / "store")},
@@ -46,7 +46,7 @@ def ran(code: str, place: Path) -> str:
         text=True,
         check=True,
     )
-    return done.stdout
+    return process.stdout
 
 
 def test_the_readme_is_short() -> None:
@@ -56,8 +56,8 @@ def test_the_readme_is_short() -> None:
 
 @pytest.mark.wire
 def test_the_protocol_of_the_readme_runs(tmp_path: Path) -> None:
-    shown = ran(PROTOCOL, tmp_path)
-    assert re.search(r"^steelman +\d?\.\d\d \[", shown, re.MULTILINE)
+    output = ran(PROTOCOL, tmp_path)
+    assert re.search(r"^steelman +\d?\.\d\d \[", output, re.MULTILINE)
 
 
 @pytest.mark.wire
@@ -65,13 +65,13 @@ def test_the_sweep_of_the_python_page_runs_and_is_compared(tmp_path: Path) -> No
     assert oversight("init", "my-sweep.yaml", cwd=tmp_path).code == 0
     *lines, last = SWEEP.splitlines()
     rows = last.replace(".to_pandas()", ".num_rows")  # pandas is none of our dependencies
-    shown = ran("\n".join([*lines, rows]).replace("debate - ", "propaganda - "), tmp_path)
-    assert "differences of ASD (Brier), first - second" in shown
-    assert int(shown.split()[-1]) > 2
+    output = ran("\n".join([*lines, rows]).replace("debate - ", "propaganda - "), tmp_path)
+    assert "differences of ASD (Brier), first - second" in output
+    assert int(output.split()[-1]) > 2
 
 
 @pytest.mark.wire
-def test_the_questions_of_the_python_page_are_asked_one_at_a_time(tmp_path: Path) -> None:
+def test_asking_example_of_the_python_page_runs(tmp_path: Path) -> None:
     *_, probs, asd = ran(ASKING, tmp_path).splitlines()
     assert re.search(r"\(0\.\d+, 0\.\d+\)$", probs)
     assert -3 < float(asd) < 3
@@ -79,9 +79,9 @@ def test_the_questions_of_the_python_page_are_asked_one_at_a_time(tmp_path: Path
 
 
 @pytest.mark.wire
-def test_the_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
-    shown = next(text for text in readme("") if text.startswith("SIMULATED"))
-    told = oversight("demo", cwd=tmp_path)
+def test_demo_prints_the_screen_of_the_readme(tmp_path: Path) -> None:
+    expected = next(text for text in readme("") if text.startswith("SIMULATED"))
+    demo = oversight("demo", cwd=tmp_path)
     (run,) = (tmp_path / "runs").iterdir()
     results = collect(open_run(run).sweep, outcomes(run), score="brier")
     screen = finding(results, short=True).text("text", 80)
@@ -89,21 +89,21 @@ def test_the_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
     assert not re.search("CR3|conservative|guard|MDE|label|health|†|‡", screen)
     words = {word for row in results.rows for word in (row.protocol, row.judge)}
     assert all(f"{name} " in screen or f": {name}" in screen for name in words)
-    printed = [*told.err.splitlines(), *told.out.splitlines()]
-    for line in re.sub(r"demo-[0-9a-f]{6}", run.name, shown).splitlines():
+    printed = [*demo.err.splitlines(), *demo.out.splitlines()]
+    for line in re.sub(r"demo-[0-9a-f]{6}", run.name, expected).splitlines():
         if line.strip(" …"):
             assert line in printed
 
 
 def test_the_readme_lists_the_commands_as_the_help_does() -> None:
     listed = re.findall(r"^- \*\*([\w ]+)\*\*: (`.*`)$", README, re.MULTILINE)
-    named = {heading: re.findall(r"`([a-z-]+)`", names) for heading, names in listed}
-    assert {heading: {*names} for heading, names in named.items()} == {
+    names_by_heading = {heading: re.findall(r"`([a-z-]+)`", names) for heading, names in listed}
+    assert {heading: {*names} for heading, names in names_by_heading.items()} == {
         heading: {*names} for heading, names in headings().items()
     }
 
 
-def test_every_finding_that_the_audit_lets_pass_is_judged_and_proved_harmless() -> None:
+def test_every_vulnerability_that_the_audit_ignores_is_proved_harmless() -> None:
     passed = re.findall(r"--ignore-vuln (\S+)", (ROOT / "Makefile").read_text())
     judged = re.findall(r"^\| (CVE-[\d-]+).*", (ROOT / "SECURITY.md").read_text(), re.MULTILINE)
     assert passed and passed == judged
@@ -117,7 +117,7 @@ PAGE = ROOT / "docs" / "tutorial.md"
 
 
 @pytest.mark.wire
-def test_the_tutorial_leads_to_a_table_a_figure_and_a_pack(tmp_path: Path) -> None:
+def test_tutorial_makes_a_table_a_figure_and_a_pack(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra `plots` is not installed")
     for block in blocks(PAGE, "csv", "python", "yaml", "sh"):
         where = f"{block.page.name}:{block.line}"
@@ -126,20 +126,20 @@ def test_the_tutorial_leads_to_a_table_a_figure_and_a_pack(tmp_path: Path) -> No
         if block.language == "sh":
             for line in block.text.splitlines():
                 program, *words = shlex.split(line, comments=True)
-                told = oversight(*words, cwd=tmp_path)
-                assert (program, told.code) == ("oversight", 0), f"{where}: {line}\n{told.err}"
-                assert told.out + told.err, f"{where}: {line} printed nothing"
+                ended = oversight(*words, cwd=tmp_path)
+                assert (program, ended.code) == ("oversight", 0), f"{where}: {line}\n{ended.err}"
+                assert ended.out + ended.err, f"{where}: {line} printed nothing"
     looked = ran((tmp_path / "look.py").read_text(), tmp_path)
     assert "two objections" in looked and "'asd_low': " in looked
-    for made in ("asd.pdf", "asd.csv", "tables/rows.csv", "claims.oversight", "worlds.svg"):
-        assert (tmp_path / made).stat().st_size > 0
+    for file in ("asd.pdf", "asd.csv", "tables/rows.csv", "claims.oversight", "worlds.svg"):
+        assert (tmp_path / file).stat().st_size > 0
 
 
 DOCS = ROOT / "docs"
 PAGES = [DOCS / "sweep-file.md", DOCS / "local-models.md"]
 
 
-def test_the_page_is_what_the_declarations_say_now() -> None:
+def test_reference_pages_match_the_declarations() -> None:
     page, *others = ((DOCS / f"{n}.md").read_text() for n in ("sweep-file", "commands", "tables"))
     assert [page, *others] == [*map(remade, (page, *others))], "run: make docs"
     for name in (*LOADERS, *PROTOCOLS):
@@ -150,13 +150,13 @@ def test_the_page_is_what_the_declarations_say_now() -> None:
         assert f"| `{setting}` | " in page
 
 
-SHOWN = [each for page in (ROOT / "README.md", *PAGES) for each in blocks(page, "yaml")]
+SHOWN = [block for page in (ROOT / "README.md", *PAGES) for block in blocks(page, "yaml")]
 
 
 @pytest.mark.parametrize("block", SHOWN, ids=lambda block: f"{block.page.stem}-{block.line}")
-def test_every_sweep_that_is_shown_can_be_run(block: Block) -> None:
+def test_every_sweep_of_the_pages_can_be_run(block: Block) -> None:
     document = Document.parse(block.text, "shown.yaml")
     # The data of the README's are not there.
     problems = None if block.page in PAGES else tuple(shipments(2))
-    shown = checked_sweep(document, Path("shown.yaml"), problems)
-    assert len(load_sweep(shown, {}).sweep) > 0
+    file = checked_sweep(document, Path("shown.yaml"), problems)
+    assert len(load_sweep(file, {}).sweep) > 0

@@ -77,7 +77,7 @@ def test_calls_in_flight_are_abandoned_after_the_grace_period(sweeps: Path) -> N
     assert "resume with: oversight run stuck.yaml" in stopped.err
 
 
-def test_hangups_do_not_abandon_what_is_in_flight_however_many(sweeps: Path) -> None:
+def test_repeated_hangups_do_not_abandon_calls_in_flight(sweeps: Path) -> None:
     latency = ("--set", "models.sim/slow.latency=1")
     with running("run", "stuck.yaml", *latency, cwd=sweeps) as process:
         process.until(r"0/540 cells  [1-9]")
@@ -90,7 +90,7 @@ def test_hangups_do_not_abandon_what_is_in_flight_however_many(sweeps: Path) -> 
     assert len_of(sweeps / "store") > 0
 
 
-def test_a_closed_terminal_stops_a_run_as_a_signal_does(sweeps: Path) -> None:
+def test_closed_terminal_stops_a_run_as_a_signal_does(sweeps: Path) -> None:
     ours, theirs = os.openpty()
     words = ("run", "stuck.yaml", "--set", "models.sim/slow.latency=1")
     process = subprocess.Popen(
@@ -104,18 +104,16 @@ def test_a_closed_terminal_stops_a_run_as_a_signal_does(sweeps: Path) -> None:
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     os.close(theirs)
-    told = ""
-    while not re.search(r"0/540 cells  [1-9]", told):
-        told += os.read(ours, 2**16).decode(errors="replace")
+    output = ""
+    while not re.search(r"0/540 cells  [1-9]", output):
+        output += os.read(ours, 2**16).decode(errors="replace")
     under_way(sweeps)
     os.close(ours)
     assert process.wait() == 128 + signal.SIGHUP
-    assert len_of(sweeps / "store") > 0, "what was in flight has completed"
+    assert len_of(sweeps / "store") > 0, "calls in flight have completed"
 
 
-def test_a_stopped_terminal_stalls_neither_a_run_nor_a_signal(
-    sweeps: Path, undisturbed: bytes
-) -> None:
+def test_stopped_terminal_delays_neither_run_nor_signal(sweeps: Path, undisturbed: bytes) -> None:
     with running("run", "slow.yaml", cwd=sweeps) as process:
         process.until(r"0/540 cells  [1-9]")
         process.type(b"\x13")  # Ctrl-S
@@ -132,7 +130,7 @@ def test_a_stopped_terminal_stalls_neither_a_run_nor_a_signal(
     assert written(folder) == undisturbed
 
 
-def test_impatience_does_not_change_the_exit_code(sweeps: Path) -> None:
+def test_repeated_interrupts_do_not_change_the_exit_code(sweeps: Path) -> None:
     with running("run", "stuck.yaml", cwd=sweeps) as process:
         process.until(r"0/540 cells  [1-9]")
         while process.process.poll() is None:
@@ -154,10 +152,10 @@ sys.meta_path.insert(0, Interrupting())
 from oversight.engine.__main__ import main
 main()
 """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", loading], env=environment({}), capture_output=True, text=True
     )
-    assert (done.returncode, done.stderr) == (130, "")
+    assert (process.returncode, process.stderr) == (130, "")
 
 
 def test_interrupt_before_the_start_fails_no_cell(

@@ -32,9 +32,9 @@ def plain(ran: Ran) -> Any:
     return json.loads(ran.out)
 
 
-def of(found: Any, score: str) -> Any:
+def of(scores: Any, score: str) -> Any:
     """The row of a score."""
-    (row,) = [row for row in found["rows"] if row["score"] == score]
+    (row,) = [row for row in scores["rows"] if row["score"] == score]
     return row
 
 
@@ -46,7 +46,7 @@ def near(value: Any) -> Any:
 
 
 def test_json_has_every_measure_of_a_question(score: Command) -> None:
-    found = plain(score([ONE], "--json"))
+    scores = plain(score([ONE], "--json"))
     a, b = 0.8 / 1.4, 0.6 / 1.4
     ln = math.log
     expected = {
@@ -71,8 +71,8 @@ def test_json_has_every_measure_of_a_question(score: Command) -> None:
             "eas": {"0": 1.0, "1": 1.0, "inf": 1.0},
         },
     }
-    assert found["questions"] == [{"id": "q1", **near(expected)}]
-    brier = of(found, "brier")
+    assert scores["questions"] == [{"id": "q1", **near(expected)}]
+    brier = of(scores, "brier")
     assert brier["asd"]["value"] == pytest.approx(0.24)
     assert brier["chosen"]["EAS 1"]["value"] == near(expected["brier"]["eas"]["1"])
 

@@ -37,7 +37,7 @@ def drawn(answers: Callable[[Random], list[tuple[str, str, float]]]) -> list[Pro
     ]
 
 
-@sessions(*(each for each in sorted(SESSIONS.glob("*.md")) if each.stem != "cache"))
+@sessions(*(path for path in sorted(SESSIONS.glob("*.md")) if path.stem != "cache"))
 def test_a_session(
     session: Session,
     finished: Finished,

@@ -48,9 +48,9 @@ def test_character_that_the_terminal_lacks_is_replaced(runs: Path, code_page: st
     def printed(*words: str) -> bytes:
         line = [sys.executable, "-m", "oversight", *words]
         environment = {**os.environ, "PYTHONIOENCODING": code_page, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(line, cwd=runs, env=environment, capture_output=True, check=False)
-        assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
-        return done.stdout
+        process = subprocess.run(line, cwd=runs, env=environment, capture_output=True, check=False)
+        assert (process.returncode, b"Traceback" in process.stderr) == (0, False), process.stderr
+        return process.stdout
 
     assert printed("show", str(run), "q")
     assert "cell" in printed("status").decode(code_page)
@@ -77,14 +77,14 @@ def test_private_reasoning_before_a_form_is_shown(
     heard_of = command("show", "s.yaml", "--protocol", "doubly").out
     assert f" (in private: {REASONED[:20]}" in heard_of and "(aloud: " not in heard_of
     unheard = ("show", "s.yaml", "--protocol", "critic")
-    shown = command(*unheard)
-    assert shown.out.count(f"(in private: {REASONED[:20]}") == 2
-    assert shown.out.count('{"answer":"') == 2
+    transcripts = command(*unheard)
+    assert transcripts.out.count(f"(in private: {REASONED[:20]}") == 2
+    assert transcripts.out.count('{"answer":"') == 2
     worlds = json.loads(command(*unheard, "--json").out)["worlds"].values()
     thoughts = [thought for world in worlds for thought in world["thoughts"]]
-    assert [(each["form"], each["reasoning"]) for each in thoughts] == [("choice", REASONED)] * 2
-    heard = {turn["call"] for world in worlds for turn in world["turns"]}
-    assert not heard & {each["call"] for each in thoughts}
+    assert [(t["form"], t["reasoning"]) for t in thoughts] == [("choice", REASONED)] * 2
+    turn_calls = {turn["call"] for world in worlds for turn in world["turns"]}
+    assert not turn_calls & {thought["call"] for thought in thoughts}
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_private_reasoning_before_a_form_is_shown(
         (170, 6, [3, 3]),
     ],
 )
-def test_as_many_worlds_stand_abreast_as_can_be_read(
+def test_columns_hold_as_many_worlds_as_can_be_read(
     runs: Path, columns: int, count: int, abreast: list[int]
 ) -> None:
-    shown = within("show", f"{count}.yaml", cwd=runs, COLUMNS=str(columns))
-    assert shown.code == 0
-    lines = shown.out.splitlines()
+    command = within("show", f"{count}.yaml", cwd=runs, COLUMNS=str(columns))
+    assert command.code == 0
+    lines = command.out.splitlines()
     heads = [line.count("the agent argues (") for line in lines]
     assert [head for head in heads if head] == abreast
     assert max(map(len, lines)) <= columns
@@ -119,14 +119,14 @@ def test_a_run_whose_lock_is_held_is_running(finished: Finished, command: Comman
     lock = take_lock(finished.folder)
     try:
         assert " running " in command("status").out
-        (told,) = json.loads(command("status", "--json").out)
+        (status,) = json.loads(command("status", "--json").out)
     finally:
         let_go(finished.folder, lock)
-    assert told["running"].startswith(f"pid {os.getpid()}, since ")
+    assert status["running"].startswith(f"pid {os.getpid()}, since ")
     assert " finished " in command("status").out
 
 
-def test_failures_are_among_what_is_finished(finished: Finished) -> None:
+def test_failed_cells_count_as_finished(finished: Finished) -> None:
     with_failures(finished.folder, "unreadable", {0, 7, 39})
-    told = summarize(finished.folder)
-    assert (told.finished, told.failed) == (40, 3)
+    summary = summarize(finished.folder)
+    assert (summary.finished, summary.failed) == (40, 3)
