@@ -96,8 +96,8 @@ def test_verbal_refusal_to_lie_is_flagged_and_bounded(
     assert packed.code == 0, packed.err
     assert planted("export", "verify", "run.oversight").code == 0
     assert "verbal refusals 50%" in planted("report", "run.oversight", "--notes").out
-    replayed = planted("replay", "run", "--sweep", "planted.yaml", "--format", "markdown")
-    assert replayed.code == 0 and "verbal refusals 50%" in replayed.out, replayed.err
+    replayed = planted("replay", "run", "--sweep", "planted.yaml", "--json")
+    assert replayed.code == 0 and orjson.loads(replayed.out)["rows"] == after["rows"], replayed.err
 
 
 def test_checks_are_paid_once_and_resume_after_a_stop(
