@@ -145,6 +145,7 @@ class Cache:
         make_ready()
         self._flights: dict[str, _Flight] = {}
         self._missing = False
+        """Whether the last lookup missed a reply; if so, the next lookups are batched."""
         self._unsearched: list[_Flight] = []
         self._refreshed: set[str] = set()
         self._recent: OrderedDict[str, Reply] = OrderedDict()

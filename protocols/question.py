@@ -190,8 +190,8 @@ def balanced(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
 
 
 def lettered(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
-    """The problems, those that are `Unordered` in an order that each answer's text, its question
-    and the seed decide: other problems, and the place in a file, change no letter."""
+    """Give each `Unordered` problem a seeded order of answers, as `balanced` does, but from the
+    texts of the question and its answers alone: other problems and ids change no letter."""
     for problem in problems:
         if not isinstance(problem, Unordered):
             yield problem

@@ -30,7 +30,7 @@ class Role:
     title: str
     """The name of the role: `Debater`. A speaker with a side is called `Debater A`."""
     act: str = "speak"
-    """The role's task, as programs read it in the prompt (see RolePrompt)."""
+    """Name of the turn's task, as in `RolePrompt.act`: `ask` for a role that asks questions."""
 
 
 class Seat(NamedTuple):

@@ -107,8 +107,8 @@ class Router:
             self._ready.pop(model, None)
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
-        """Ask the model's sender, or the extension that takes its calls. The first calls of a model
-        go through `live`, which asks its server for information."""
+        """Ask the model's sender, or the extension that takes its calls. Calls go through `live`
+        until its checks of the model's server are complete; calls of simulated models always do."""
         model = call.request.model
         return (self.diverted.get(model) or self._ready.get(model) or self.live)(call)
 

@@ -61,6 +61,7 @@ class Sender:
         budget, prices = accounting.budget, accounting.prices
         self._price = prices.find(model)
         self.page = page = accounting.ledger.page(model, self._price)
+        """The model's account in the ledger."""
         model_budget = None
         if budget is not None:
             model_budget = ModelBudget(budget, budget.price(model, prices), page.count_unstated)
@@ -87,6 +88,7 @@ class Sender:
             reservation = limiter.enter(call)
             if reservation is None:
                 reservation = await limiter.line_up(call, tries is None)
+            # Most dollars that this try can cost, and the time at which it was sent.
             worst = sent = 0.0
             if price is not None:
                 input_tokens = (

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CachedModels:
-    """Models, the cache before them, and what is told of both."""
+    """The models of a run behind its cache, with their figures for the display."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class CachedModels:
             tags=models.directory.tags,
         )
         self.added: Addition | None = None
-        """The addition of an extension."""
+        """The part that an extension has in the work; None without one."""
 
     async def close(self) -> None:
         if self.added is not None:

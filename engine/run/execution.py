@@ -81,13 +81,14 @@ class RunSession(CachedModels):
         self._begun = self._kept = 0
         """Number of cells that were begun, and that have ended with an outcome."""
         self._ended = run.folder.ended()
-        """By place, not 0 for a cell with an outcome, which the run folder may not hold yet."""
+        """By place, 0 for a cell without an outcome. The run folder may get an outcome later."""
         prices, token = router.accounting.prices, self.cache.token
         self._capture = Capture(loaded.sweep, loaded.models, prices, paid, token)
         self._first_cells = first_cells(loaded.sweep.rows)
 
     async def end(self) -> Halt | None:
-        """End whatever outlives earlier sessions; why that stopped early, if it did."""
+        """End the work of earlier sessions that outlives them, such as calls at a vendor. Returns
+        the reason if that stopped early."""
         if self.added is not None:
             async with self.cache:
                 await self.added.end()
@@ -138,7 +139,7 @@ class RunSession(CachedModels):
         return self._run.loaded.sweep.cells(self._ended)
 
     async def cells(self) -> Schedule[Cell, RecordedCell]:
-        """The order of the cells."""
+        """The schedule of the missing cells."""
         run, sweep = self._run, self._run.loaded.sweep
         schedule: Schedule[Cell, RecordedCell] = InOrder(self.missing())
         if self.added is not None:
@@ -160,7 +161,7 @@ class RunSession(CachedModels):
         )
 
     async def work(self, schedule: Schedule[Cell, RecordedCell]) -> None:
-        """Attempt the cells of an order."""
+        """Attempt the cells of a schedule."""
         await run_lanes(
             schedule,
             self._attempt,
@@ -171,7 +172,7 @@ class RunSession(CachedModels):
         )
 
     def keep(self, cell: Cell, ended: RecordedCell) -> None:
-        """Hand over how a cell ended. RunFolderError."""
+        """Pass a recorded cell to the writer of the run folder. RunFolderError."""
         self._run.folder.group.put(ended)
         self._ended[cell.place] = 1
         self._kept += 1
@@ -232,9 +233,9 @@ class Execution:
     async def execute(self, *observers: Observer, ends: bool = False) -> Halt | None:
         """Run the missing cells; why it stopped early, or None when every cell has an outcome.
 
-        ends: whether only to end what outlives earlier sessions. UsageError where a key is missing,
-        or a model lacks an ability that the sweep needs. Replies in flight at a stop land and are
-        saved; when cancelled they are abandoned.
+        ends: whether to run no cell, and only end the work that outlives earlier sessions.
+        UsageError where a key is missing, or a model lacks an ability that the sweep needs. Replies
+        in flight at a stop land and are saved; when cancelled they are abandoned.
         """
         run = self.run
         if run.folder.complete and not any(entry.outlives(run.folder.path) for entry in entries()):
@@ -250,7 +251,7 @@ class Execution:
             from .first_cells import name_other_stores
 
             await name_other_stores(run)
-        working = self.session = _session(run, self._ledger.by_model())
+        session = self.session = _session(run, self._ledger.by_model())
         watching = (ProgressNotes(run.folder.database), *observers)
 
         def completed(cells: Sequence[RecordedCell]) -> None:
@@ -259,7 +260,7 @@ class Execution:
 
         def added() -> int:
             # A refreshed reply replaces one that was there.
-            return (working.statistics.new if mode == "use" else 0) - working.dropped
+            return (session.statistics.new if mode == "use" else 0) - session.dropped
 
         try:
             async with AsyncExitStack() as stack:
@@ -267,12 +268,12 @@ class Execution:
                 exact = run.settings.workers == 1 and not run.settings.ray
                 marked = store_watermark(run.folder, added, run.store, stop_token, exact=exact)
                 await stack.enter_async_context(marked)
-                ledger = working.models.accounting.ledger
+                ledger = session.models.accounting.ledger
                 await stack.enter_async_context(self._ledger.kept(stop_token, ledger))
                 for observer in watching:
                     await stack.enter_async_context(observer.watching(self.snapshot))
                 try:
-                    halt = await (working.end() if ends else working.run())
+                    halt = await (session.end() if ends else session.run())
                 except BaseException:
                     # The first fault is the one to raise.
                     with suppress(Exception):
@@ -285,9 +286,9 @@ class Execution:
                 ):
                     run.folder.refuse()
         finally:
-            await working.close()
+            await session.close()
             if stop_token.halt is not None:
-                stop_token.halt.unsaved = working.statistics.unsaved
+                stop_token.halt.unsaved = session.statistics.unsaved
         if halt is None and isinstance(stop_token.halt, StoreFailed):
             # The last note in the folder failed, after the last outcome.
             return stop_token.halt
@@ -319,8 +320,8 @@ class Execution:
     @cached_property
     def _ledger(self) -> LedgerFile:
         """RunFolderError if the accounts of earlier sessions cannot be read."""
-        sitting = lambda: self.session.accounts() if self.session else {}  # noqa: E731
-        return LedgerFile(self.run.folder.path, sitting)
+        session_accounts = lambda: self.session.accounts() if self.session else {}  # noqa: E731
+        return LedgerFile(self.run.folder.path, session_accounts)
 
 
 async def execute(run: Run, *observers: Observer) -> Halt | None:

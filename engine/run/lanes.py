@@ -44,7 +44,7 @@ async def run_lanes(
     stop_token: StopToken,
     waits: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Attempt every piece that an order hands out, `lanes` at a time.
+    """Attempt every piece that a schedule hands out, `lanes` at a time.
 
     lanes: their number, or a function that returns it, where it may grow while the work goes on.
     keep: called with each piece and its result, when the attempt ends. waits: whether attempts
@@ -58,7 +58,7 @@ async def run_lanes(
     SHOWN_CRASHES.clear()
     most = lanes if callable(lanes) else lambda: lanes
     started, pieces, under_way, few = 0, 0, 0, True
-    at_work = asyncio.Event()
+    at_work = asyncio.Event()  # set while a piece is under way, and once a lane has ended
 
     async def lane() -> None:
         nonlocal pieces, under_way

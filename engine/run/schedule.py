@@ -3,7 +3,7 @@
 All lanes share one schedule (see `run_lanes`). A schedule may wrap another one.
 
     InOrder      one piece after the other
-    Passes       all missing work, repeatedly, while some of it waits for replies (see `later`)
+    Passes       all missing work, repeatedly, while some of it waits for replies (`later.py`)
     StagedStart  a few cells of each row until one of them succeeds. A row whose first cells all
                  fail for the same reason is paused, since every further cell would cost money and
                  fail as well. So is a row whose first cell is not repeatable

@@ -253,7 +253,7 @@ class Sweep(Grid):
         that neighbouring cells ask different models. The worlds of a problem come next to each
         other, so that their common calls are shared while in flight.
 
-        ended: by place, not 0 for cells that are left out, which may become so meanwhile.
+        ended: by place, not 0 for a cell to leave out. It may change while cells are taken.
         """
         return chain.from_iterable(self.cells_of(n, ended) for n in range(len(self.problems)))
 

@@ -67,7 +67,8 @@ class RolePrompt(Struct, frozen=True, cache_hash=True):
     """The instruction for this turn. {label} stands for the answer to argue for."""
     reads_passage: bool = True
     act: str = "speak"
-    """The role's task, as programs read it in the prompt: `speak` argues, `ask` asks, and so on."""
+    """Name of the turn's task: `speak` or `ask`. The prompt states it in a tag, for programs such
+    as simulated models, and the call is recorded with it as its purpose."""
     judge_reads: bool | None = None
     """Whether the judge reads the passage, stated in the prompt. None: not stated."""
     judging: Words | None = None

@@ -62,7 +62,8 @@ class Judge(ABC):
 
     @abstractmethod
     async def decide(self, case: Case, ask: Ask) -> Verdict:
-        """A probability for each option of a case. Unreadable if a necessary reply is."""
+        """A probability for each option of a case: a transcript, and the statement about it or the
+        question to decide. Unreadable if a necessary reply is."""
 
     def judge(
         self, transcript: Transcript, ask: Ask, prompt: RolePrompt | None = None
@@ -369,7 +370,8 @@ def verdict_of(
 
 
 class Shown(Struct, frozen=True):
-    """A case in one order of presentation, with the further text that the judge reads."""
+    """A case in one order of presentation, with the further text that the judge reads. Not the
+    `Shown` of tags.py, which is a speech as others read it."""
 
     case: Case
     order: Order

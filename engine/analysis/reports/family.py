@@ -84,7 +84,7 @@ class Verdicts:
         better, worse = self.one_by_one
         chance = (1 - LEVEL) * len(self.contrasts)
         expected = f"{chance:.0f}" if chance >= 0.5 else "fewer than 1"
-        return f"One by one, {better:,} and {worse:,}; {expected} expected by chance."
+        return f"Uncorrected: {better:,} better, {worse:,} worse; {expected} expected by chance."
 
     @property
     def coarse(self) -> str:

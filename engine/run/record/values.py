@@ -39,7 +39,8 @@ class CallCost(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     came: str = ""
     """`live ADDRESS`, `batch ADDRESS`, `imported` or `unknown`; empty for a simulated model."""
     elsewhere: bool = False
-    """Whether that is not the address at which the run asks the model itself, or is not known."""
+    """Whether the reply came from another address than the one at which the run asks the model, or
+    from an unknown one."""
 
     @property
     def usage(self) -> Usage:
@@ -70,8 +71,7 @@ class RecordedCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     reasoning: str = ""
     """The model's reasoning before its answer."""
     settings: str = ""
-    """How it was asked, as JSON: temperature, most tokens, what else the request states. Empty
-    where that is not known."""
+    """The request's settings, as JSON: temperature, maximum tokens and others. Empty if unknown."""
 
 
 class RecordedJudgement(msgspec.Struct, frozen=True, gc=False):
@@ -104,7 +104,7 @@ class RecordedJudgement(msgspec.Struct, frozen=True, gc=False):
 
 
 class NotRun(msgspec.Struct, frozen=True):
-    """Why a world was left out on purpose."""
+    """Why a world was left out on purpose: the record of a Failure of kind NOT_RUN."""
 
     reason: str
 
@@ -160,6 +160,6 @@ class RecordedCell(msgspec.Struct, frozen=True, gc=False):
 
 
 def are_probabilities(probs: tuple[float, ...]) -> bool:
-    """Whether they are of answers of which just one is right; a NaN is none."""
+    """Whether they are in [0, 1] and sum to 1, up to rounding. False for a NaN."""
     within = not probs or (min(probs) >= -ROUNDING and max(probs) <= 1 + ROUNDING)
     return within and abs(sum(probs) - 1) <= ROUNDING

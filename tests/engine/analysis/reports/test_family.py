@@ -221,7 +221,7 @@ def test_288_rows_have_the_verdicts_that_an_independent_holm_gives() -> None:
     )
     better, worse = shown.one_by_one
     assert better > 40 and worse > 8
-    assert shown.alone == f"One by one, {better} and {worse}; 14 expected by chance."
+    assert shown.alone == f"Uncorrected: {better} better, {worse} worse; 14 expected by chance."
     assert sum(bool(mark(each)) for each in found) == better + worse - 48
     one = Verdicts((found[0], found[47], found[-1])).headline
     assert one == "1 of 3 rows beats the naive judge, 1 does worse, 1 is undecided (95%, Holm)."
