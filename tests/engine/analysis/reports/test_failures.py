@@ -143,7 +143,7 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
     assert "says: 400: no judgement here). Fix it and rerun, or continue anyway" in ran.err
     assert "--keep-going" in ran.err
     assert 20 <= len(asked) - few <= 24
-    assert "the first 20 calls all ended so, and none was answered" in regardless.err
+    assert "the first 20 calls all failed like this, and none was answered" in regardless.err
     for err in (ran.err, regardless.err):
         assert "openai/m stated: " in err and "refused by the server (100%)" in err
         assert "400: no judgement here" in err
