@@ -36,18 +36,18 @@ def test_a_run_that_meets_damage_stops_neither_guessing_nor_paying(campaign, cal
             # One byte of every stored value.
             flipped = f"substr(value, 1, {n}) || x'ff00' || substr(value, {n} + 3)"
             change(bench.store, f"UPDATE Cache SET value = CAST({flipped} AS BLOB)")
-            lines, seen = bench.lines(), len(vendor.book)
-            told = bench.ends(3)
-            assert "is damaged" in told and "when that is put right" in told
-            assert "oversight cache import" in told
+            lines, sent_before = bench.lines(), len(vendor.book)
+            message = bench.ends(3)
+            assert "is damaged" in message and "when that is put right" in message
+            assert "oversight cache import" in message
             assert bench.lines()[: len(lines)] == lines
-            assert not stored & set(vendor.prompts(seen)), "a damaged reply was paid again"
+            assert not stored & set(vendor.prompts(sent_before)), "a damaged reply was paid again"
             # With the replies of the backup it resumes, and pays nothing
             # twice.
             brought = bench.cache("import", str(backup))
             assert brought.wait() == 0, brought.told
             bench.complete()
-            assert not stored & set(vendor.prompts(seen))
+            assert not stored & set(vendor.prompts(sent_before))
             # The report says which replies were brought.
             assert bench.lines() == calm(10).lines()
 
@@ -77,13 +77,13 @@ def test_a_store_that_has_lost_replies_is_refused_until_told_otherwise(
                     change(bench.store, "DELETE FROM Cache")
                 case _:
                     shutil.rmtree(bench.store)
-            seen = len(vendor.book)
-            told = bench.ends(2)
-            assert len(vendor.book) == seen, "it paid again without a word"
+            sent_before = len(vendor.book)
+            message = bench.ends(2)
+            assert len(vendor.book) == sent_before, "it paid again without a word"
             if loss != "cut short":
-                assert "--allow-missing-replies" in told and "oversight cache import" in told
+                assert "--allow-missing-replies" in message and "oversight cache import" in message
             else:
-                assert "malformed" in told
+                assert "malformed" in message
                 shutil.rmtree(bench.store)
             bench.complete("--allow-missing-replies")
             assert bench.outcomes() == calm(6).outcomes()
@@ -108,14 +108,14 @@ def test_salvage_saves_the_rest_and_nothing_is_paid_again_unasked(campaign, calm
             verified, recovered = bench.cache("verify"), bench.cache("verify", "--recover")
             assert verified.wait() == 1, verified.told
             assert recovered.wait() in (0, 1), recovered.told
-            kept, seen = bench.stored(), len(vendor.book)
-            assert kept <= stored
-            saved, lost = saved + len(kept), lost + len(stored - kept)
-            if kept != stored:
+            salvaged, sent_before = bench.stored(), len(vendor.book)
+            assert salvaged <= stored
+            saved, lost = saved + len(salvaged), lost + len(stored - salvaged)
+            if salvaged != stored:
                 assert "--allow-missing-replies" in bench.ends(2)
-            assert len(vendor.book) == seen
+            assert len(vendor.book) == sent_before
             bench.complete("--allow-missing-replies")
-            assert not kept & set(vendor.prompts(seen)), "what was saved was paid again"
+            assert not salvaged & set(vendor.prompts(sent_before)), "what was saved was paid again"
             assert bench.outcomes() == calm(10).outcomes()
     print(f"{saved} replies saved, {lost} lost in pages that were overwritten")
 
@@ -167,9 +167,9 @@ def test_a_store_that_goes_under_a_run_stops_it_and_nothing_more_is_paid(tmp_pat
         assert " 0 lost" not in sitting.told
         # A wave was out; the first of it to land found the store gone.
         assert len(vendor.book) - gone <= 2 * FLIGHTS
-        asked = len(vendor.book)
+        sent_before = len(vendor.book)
         assert "--allow-missing-replies" in bench.ends(2)
-        assert len(vendor.book) == asked
+        assert len(vendor.book) == sent_before
         if replaced:
             assert bench.stored() == other.stored()
         shutil.rmtree(bench.store, ignore_errors=True)
@@ -184,14 +184,14 @@ def test_another_store_is_refused_before_the_first_call(tmp_path, calm):
     with Vendor(moody, latency=0.3, spread=0.3) as vendor:
         bench = Bench(tmp_path / "bench", vendor.url, text="Are pears in crate {n}?")
         assert bench.cut(vendor, 25).wait() == 130
-        asked = len(vendor.book)
+        sent_before = len(vendor.book)
         bench.store = other
-        told = bench.ends(2)
-        assert f"{other} is another store than ~/store, in which" in told
-        assert len(vendor.book) == asked
+        message = bench.ends(2)
+        assert f"{other} is another store than ~/store, in which" in message
+        assert len(vendor.book) == sent_before
         bench.complete("--allow-missing-replies")
         bench.complete()
-        assert len(vendor.book) > asked
+        assert len(vendor.book) > sent_before
 
 
 @pytest.mark.campaign
@@ -204,8 +204,8 @@ def test_stopped_refresh_resumes_after_its_refreshed_calls(tmp_path):
         assert bench.cut(vendor, 40, signal.SIGINT, "--cache", "refresh").wait() == 130
         assert len(vendor.book) < 2 * first
         bench.complete("--cache", "refresh")
-        asked = Counter(vendor.prompts(first))
-        assert set(asked.values()) == {1}
+        refreshed = Counter(vendor.prompts(first))
+        assert set(refreshed.values()) == {1}
         # Judges are asked about new speeches, so that the prompts of some are new.
-        assert len(asked) == first
+        assert len(refreshed) == first
         bench.replays()

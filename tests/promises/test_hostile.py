@@ -67,11 +67,11 @@ def hostile(chance: random.Random) -> str:
 def villain(call: Call) -> Reply:
     """A model that means no good; even so its verdict can be read."""
     digest = hashlib.sha256("\0".join(message.text for message in call.messages).encode()).digest()
-    said = hostile(random.Random(digest))
+    speech = hostile(random.Random(digest))
     todo = read_instructions(call.messages[-1].text)
     if todo is not None and todo.task == "percentages":
         return Reply("A: 70%\nB: 30%")
-    return Reply(said)
+    return Reply(speech)
 
 
 @pytest.mark.campaign
@@ -87,12 +87,12 @@ def test_hostile_transcripts_forge_nothing_and_move_no_cursor(campaign, tmp_path
     assert transcripts == problems * 6
 
     for texts in prompts:
-        whole = "\n".join(texts)
-        assert len(LIVE.findall(whole)) == len(OURS.findall(whole)), whole
-        assert whole.count("<turn speaker=") == whole.count("</turn>") <= 4
-        assert whole.count("<instructions task=") == whole.count("</instructions>") == 1
-        assert whole.count("<question>") == whole.count("</question>") == 1
-        assert whole.count("<answer label=") == whole.count("</answer>") == 2
+        text = "\n".join(texts)
+        assert len(LIVE.findall(text)) == len(OURS.findall(text)), text
+        assert text.count("<turn speaker=") == text.count("</turn>") <= 4
+        assert text.count("<instructions task=") == text.count("</instructions>") == 1
+        assert text.count("<question>") == text.count("</question>") == 1
+        assert text.count("<answer label=") == text.count("</answer>") == 2
 
     counts = [orjson.loads(line).get("counts", {}) for line in bench.lines()]
     forged = sum(count.get("forged", 0) for count in counts)
@@ -104,13 +104,13 @@ def test_hostile_transcripts_forge_nothing_and_move_no_cursor(campaign, tmp_path
         assert "<script" not in file.read_text()
 
     for id in ids[: campaign.size(2, 20)]:
-        shown = _on_a_terminal(bench, "show", str(bench.run), "--", id)
-        assert not UNSHOWN.search(shown), repr(UNSHOWN.search(shown))
-        assert "spoofed tags" in shown
-        assert "control characters are shown escaped" in shown
+        screen = _on_a_terminal(bench, "show", str(bench.run), "--", id)
+        assert not UNSHOWN.search(screen), repr(UNSHOWN.search(screen))
+        assert "spoofed tags" in screen
+        assert "control characters are shown escaped" in screen
     for command in (("cache", "list"), ("report", str(bench.run)), ("status", str(bench.run))):
-        shown = _on_a_terminal(bench, *command)
-        assert not UNSHOWN.search(shown), (command, UNSHOWN.search(shown))
+        screen = _on_a_terminal(bench, *command)
+        assert not UNSHOWN.search(screen), (command, UNSHOWN.search(screen))
     # No other file was written, for any id.
     assert {path.name.partition("-")[0] for path in bench.folder.iterdir()} <= {
         *("run", "store", "sweep.yaml", "problems.jsonl", "log"),
@@ -196,6 +196,6 @@ def _on_a_terminal(bench: Bench, *command: str) -> str:
         while part := os.read(ours, 65536):
             written += part
     os.close(ours)
-    told = written.decode(errors="replace")
-    assert process.wait() == 0, told
-    return told.replace("\r\n", "\n")
+    output = written.decode(errors="replace")
+    assert process.wait() == 0, output
+    return output.replace("\r\n", "\n")

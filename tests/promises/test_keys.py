@@ -60,30 +60,30 @@ class Parrot(BaseHTTPRequestHandler):
 
     fault: ClassVar[str]
     protocol_version = "HTTP/1.1"
-    seen: ClassVar[int] = 0
+    with_key: ClassVar[int] = 0
     """Requests that brought the key."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("content-length", 0)))
-        type(self).seen += CANARY in str(self.headers)
+        type(self).with_key += CANARY in str(self.headers)
         text = f"no: {dict(self.headers)} {CANARY}"
         body = orjson.dumps({"type": "error", "error": {"type": "x", "message": text}})
         answer = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
         message = {"type": "message", "content": [{"type": "text", "text": text}]}
-        whole = orjson.dumps(answer | message | {"stop_reason": "end_turn", "model": text})
+        payload = orjson.dumps(answer | message | {"stop_reason": "end_turn", "model": text})
         match self.fault:
             case "html":
                 self._send(200, f"<html>{text}</html>".encode())
             case "cut":
-                self._send(200, whole[: len(whole) // 2], len(whole))
+                self._send(200, payload[: len(payload) // 2], len(payload))
                 self.close_connection = True
             case "half":
-                self._send(200, whole[: -len(whole) // 4])
+                self._send(200, payload[: -len(payload) // 4])
             case "silence":
                 threading.Event().wait(3)
                 self.close_connection = True
             case "answer":
-                self._send(200, whole)
+                self._send(200, payload)
             case status:
                 self._send(int(status), body)
 
@@ -128,15 +128,15 @@ def test_p13_a_key_is_found_in_nothing_that_was_written(campaign, tmp_path):
             bench = _run(folder, url, provider, environment, parrot)
             server.shutdown()
         if not crash.endswith(".body"):
-            assert parrot.seen, f"{name}: the key was never sent"
+            assert parrot.with_key, f"{name}: the key was never sent"
         # Calls and replies lie in a store compressed.
-        for record in (each.plain() for each in bench.records()):
-            told = record.reply_part + record.call_part
-            assert not _where(told), f"{name}: in a stored reply"
+        for record in (entry.plain() for entry in bench.records()):
+            stored = record.reply_part + record.call_part
+            assert not _where(stored), f"{name}: in a stored reply"
         for path in folder.rglob("*"):
             if path.is_file():
-                found = _where(path.read_bytes())
-                assert not found, f"{name}: {path}: {found}"
+                places = _where(path.read_bytes())
+                assert not places, f"{name}: {path}: {places}"
 
     # Most of the time of a case is waiting, for the program to begin and for pauses to end.
     with ThreadPoolExecutor(4) as together:
@@ -149,21 +149,21 @@ def _run(
 ) -> Bench:
     bench = Bench(folder, url, problems=1, lanes=2, deadline=1.0)
     path = "" if provider == "anthropic" else "/v1"
-    told = bench.sweep.read_text().replace("compatible/lab/", f"{provider}/")
-    told = re.sub(r"providers:\n.*\n", "", told)
-    told += f"providers:\n  {provider}: {{base_url: {url}{path}, deadline: 1.0}}\n"
+    text = bench.sweep.read_text().replace("compatible/lab/", f"{provider}/")
+    text = re.sub(r"providers:\n.*\n", "", text)
+    text += f"providers:\n  {provider}: {{base_url: {url}{path}, deadline: 1.0}}\n"
     if provider == "compatible/lab":
-        told = told.replace("deadline: 1.0}", "identity: the lab, deadline: 1.0}")
+        text = text.replace("deadline: 1.0}", "identity: the lab, deadline: 1.0}")
     else:
-        told = re.sub(r"\{model: \S+\}", f"{{model: {MODELS[provider]}}}", told)
-        told = re.sub(r"model: \w+/judge", f"model: {MODELS[provider]}", told)
-        told = re.sub(r"models:\n(  .*\n)+", "", told)
-    bench.sweep.write_text(told)
+        text = re.sub(r"\{model: \S+\}", f"{{model: {MODELS[provider]}}}", text)
+        text = re.sub(r"model: \w+/judge", f"model: {MODELS[provider]}", text)
+        text = re.sub(r"models:\n(  .*\n)+", "", text)
+    bench.sweep.write_text(text)
     keys = ("COMPATIBLE_LAB_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
     bench.environment = environment | dict.fromkeys(keys, CANARY)
     sitting = bench.start()
     # Some faults are asked again for many minutes; a few tries are enough.
-    until(lambda: sitting.process.poll() is not None or parrot.seen >= 4)
+    until(lambda: sitting.process.poll() is not None or parrot.with_key >= 4)
     sitting.signal(signal.SIGTERM)
     assert sitting.wait() != 2, sitting.told
     return bench
@@ -175,8 +175,8 @@ def _where(written: bytes) -> str:
     joined = re.sub(rb"[\s\xe2\x94\x82\xe2\x95\xb0\xe2\x95\xad|]", b"", written)
     for start in range(3):
         # Base64 of it inside something else, at each of the three ways it can fall.
-        whole = base64.b64encode(b"x" * start + CANARY.encode())
-        inner = whole[4 if start else 0 : -4]
+        encoded = base64.b64encode(b"x" * start + CANARY.encode())
+        inner = encoded[4 if start else 0 : -4]
         if inner in joined:
             return "base64"
     forms = {"raw": CANARY, "url-encoded": quote(CANARY, safe=""), "part": "sk-canary"}

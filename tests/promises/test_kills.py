@@ -23,28 +23,28 @@ PROBLEMS = 20
 
 def test_p1_kills_lose_nothing_and_repeat_nothing_stored(campaign, calm, tmp_path):
     chance = random.Random(campaign.seed)
-    whole = calm(PROBLEMS)
-    wanted, distinct = campaign.size(3, 100), len(whole.stored())
+    undisturbed = calm(PROBLEMS)
+    goal, distinct = campaign.size(3, 100), len(undisturbed.stored())
     kills = rounds = extra = 0
     with Vendor(latency=0.02, spread=0.5) as vendor:
-        while kills < wanted:
+        while kills < goal:
             bench = Bench(tmp_path / f"round-{rounds}", vendor.url, problems=PROBLEMS)
-            before, in_round, done = len(vendor.book), 0, False
-            while not done:
-                stored, lines, seen = bench.stored(), bench.lines(), len(vendor.book)
+            before, in_round, complete = len(vendor.book), 0, False
+            while not complete:
+                stored, lines, sent_before = bench.stored(), bench.lines(), len(vendor.book)
                 sitting = bench.start()
-                if kills < wanted:
+                if kills < goal:
                     _kill(sitting, vendor, chance)
                 code = sitting.wait()
                 assert code in (0, -signal.SIGKILL), sitting.told
-                done = code == 0
-                kills += not done
-                in_round += not done
-                assert not stored & set(vendor.prompts(seen)), "a stored call was sent again"
+                complete = code == 0
+                kills += not complete
+                in_round += not complete
+                assert not stored & set(vendor.prompts(sent_before)), "a stored call was sent again"
                 assert stored <= bench.stored(), "an acknowledged reply was lost"
                 # A kill may come after the lines were laid in order.
                 assert set(lines) <= set(bench.lines()), "an outcome was lost"
-            assert bench.outcomes() == whole.outcomes()
+            assert bench.outcomes() == undisturbed.outcomes()
             again = len(vendor.book) - before - distinct
             assert 0 <= again <= in_round * FLIGHTS
             extra += again
@@ -81,13 +81,13 @@ protocols:
 
 def dies(place: Path, line: int) -> int:
     """Run the sweep up to a line of the writing code; return the exit code."""
-    done = starting.run(
+    process = starting.run(
         [sys.executable, "-m", "tests.engine.dies", str(line), "run", "killed.yaml"],
         cwd=place,
         env=environment({"OVERSIGHT_STORE": str(place / "store")}),
     )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode
+    assert "Traceback" not in process.stderr, process.stderr
+    return process.returncode
 
 
 def replies(place: Path) -> int:
@@ -160,30 +160,30 @@ def test_kills_send_no_line_of_a_batch_twice_and_lose_nothing(campaign, tmp_path
         (tmp_path / name).mkdir()
         return Desk(tmp_path / name, problems=1)
 
-    chance, wanted = random.Random(campaign.seed), campaign.size(3, 100)
+    chance, goal = random.Random(campaign.seed), campaign.size(3, 100)
     live = desk_for("live")
     with live.server({}):
         assert live.sit().returncode == 0
     calm, account = (live.run / "outcomes.jsonl").read_bytes(), live.account()
     kills = rounds = lines = 0
-    while kills < wanted:
+    while kills < goal:
         desk = desk_for(f"round-{rounds}")
         with desk.server({**ROUGH, "seed": rounds}) as url:
             killed = -signal.SIGKILL
             while killed:
-                at = chance.randrange(1, 120) if kills < wanted else 10**9
+                at = chance.randrange(1, 120) if kills < goal else 10**9
                 desk.environment["KILL_AT"] = str(at)
                 with desk.start("--batch", script=STEPS) as process:
-                    done = end(process)
-                killed = done.returncode
-                assert killed in (0, -signal.SIGKILL), done.stderr
+                    result = end(process)
+                killed = result.returncode
+                assert killed in (0, -signal.SIGKILL), result.stderr
                 kills += killed != 0
-            seen = counts(url)
-        assert seen["lines_twice"] == seen.get("requests", 0) == 0
-        assert seen["lines_ok"] == account.stored == desk.account().stored
+            served = counts(url)
+        assert served["lines_twice"] == served.get("requests", 0) == 0
+        assert served["lines_ok"] == account.stored == desk.account().stored
         assert (desk.run / "outcomes.jsonl").read_bytes() == calm
-        assert desk.account().sent == seen["lines"]
+        assert desk.account().sent == served["lines"]
         assert desk.account().dollars == pytest.approx(account.dollars / 2)
-        lines += seen["lines"]
+        lines += served["lines"]
         rounds += 1
     print(f"{kills} kills, {rounds} rounds; of {lines} lines 0 were sent twice")

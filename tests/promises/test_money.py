@@ -29,9 +29,9 @@ def undisturbed(tmp_path_factory) -> Desk:
     """A run that nothing went wrong in; `seen` is what its server counted."""
     desk = Desk(tmp_path_factory.mktemp("undisturbed"))
     with desk.server({}) as url:
-        done = desk.sit()
+        result = desk.sit()
         desk.seen = counts(url)
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     return desk
 
 
@@ -48,7 +48,7 @@ def test_missing_or_impossible_settings_are_found_before_anything_is_sent(desk):
         del desk.environment["OPENAI_API_KEY"]
         unknown = desk.sit()
         assert "requests" not in counts(url)
-    assert [done.returncode for done in (unable, unpriced, both, unknown)] == [2] * 4
+    assert [result.returncode for result in (unable, unpriced, both, unknown)] == [2] * 4
     assert "--max-cost and --max-tokens: give one of them" in both.stderr
     assert f"{MODELS[1]}: top_logprobs: this model reports no logprobs; judge by" in unable.stderr
     no_price = "openai/unheard-of: no price is known, so --max-cost cannot be enforced"
@@ -61,39 +61,39 @@ def test_missing_or_impossible_settings_are_found_before_anything_is_sent(desk):
 
 
 def test_a_run_pays_for_each_call_once_and_its_books_are_the_servers(undisturbed):
-    seen, account = undisturbed.seen, undisturbed.account()
+    served, account = undisturbed.seen, undisturbed.account()
     assert undisturbed.sit().returncode == 0, "it is complete: no server is needed"
     assert undisturbed.account() == account
-    assert account.sent == account.stored == seen["requests"] == seen["ok"]
-    assert seen["repeats"] == 0
+    assert account.sent == account.stored == served["requests"] == served["ok"]
+    assert served["repeats"] == 0
     status = undisturbed.status()
-    assert account.usage.input_tokens == status["input_tokens"] == seen["input_tokens"]
-    assert account.usage.output_tokens == status["output_tokens"] == seen["output_tokens"]
+    assert account.usage.input_tokens == status["input_tokens"] == served["input_tokens"]
+    assert account.usage.output_tokens == status["output_tokens"] == served["output_tokens"]
     assert status["finished"] == CELLS
 
 
 def test_p7_a_quota_that_runs_out_stops_the_run_and_fails_no_cell(desk, undisturbed):
     with desk.server(SLOW | {"quota": 30}) as url:
         stopped = desk.sit()
-        seen = counts(url)
+        served = counts(url)
         status = desk.status()
-    print(f"{seen['quota']} requests met the end of the quota, {status['failed']} cells failed")
+    print(f"{served['quota']} requests met the end of the quota, {status['failed']} cells failed")
     assert stopped.returncode == 3
-    assert 0 < seen["quota"] <= CONCURRENCY * len(MODELS)
-    assert seen["ok"] + seen["quota"] == seen["requests"] == desk.account().sent
+    assert 0 < served["quota"] <= CONCURRENCY * len(MODELS)
+    assert served["ok"] + served["quota"] == served["requests"] == desk.account().sent
     assert status["failed"] == 0
     assert status["finished"] < CELLS
-    (told,) = (line for line in stopped.stderr.splitlines() if "Nothing more is sent" in line)
-    assert told.startswith(("· openai says: 429 insufficient_quota", "· anthropic says: 400"))
-    assert told.endswith(f"{status['finished']} of {CELLS} cells done, 0 lost.")
+    (message,) = (line for line in stopped.stderr.splitlines() if "Nothing more is sent" in line)
+    assert message.startswith(("· openai says: 429 insufficient_quota", "· anthropic says: 400"))
+    assert message.endswith(f"{status['finished']} of {CELLS} cells done, 0 lost.")
     assert "· when the quota is back: oversight run sweep.yaml" in stopped.stderr
     with desk.server({}) as url:
         resumed = desk.sit()
-        rest = counts(url)
+        served_later = counts(url)
     assert resumed.returncode == 0
     # Paid calls are not paid again, and the result does not show the interruption.
-    assert seen["ok"] + rest["ok"] == undisturbed.account().stored
-    assert desk.account().sent == seen["requests"] + rest["requests"]
+    assert served["ok"] + served_later["ok"] == undisturbed.account().stored
+    assert desk.account().sent == served["requests"] + served_later["requests"]
     assert outcomes(desk) == outcomes(undisturbed)
 
 
@@ -102,7 +102,7 @@ def tokens(account):
 
 
 @pytest.mark.parametrize(
-    ("flag", "spent", "form", "told"),
+    ("flag", "spent", "form", "pattern"),
     [
         ("--max-cost", attrgetter("dollars"), ".6f", r"budget reached: \$"),
         ("--max-tokens", tokens, ".0f", r"budget reached: [\d.]+k of [\d.]+k tokens are used"),
@@ -110,31 +110,31 @@ def tokens(account):
     ids=["dollars", "tokens"],
 )
 def test_p11_a_run_spends_no_more_than_its_cap_and_goes_on_with_more(
-    desk, undisturbed, flag, spent, form, told
+    desk, undisturbed, flag, spent, form, pattern
 ):
-    whole = spent(undisturbed.account())
+    full_cost = spent(undisturbed.account())
     with desk.server(SLOW) as url:
-        refused = desk.sit(flag, f"{1e-6 * whole:.9f}", "--run-folder", "none")
+        refused = desk.sit(flag, f"{1e-6 * full_cost:.9f}", "--run-folder", "none")
         assert refused.returncode == 4 and "no run folder is left" in refused.stderr
         assert not (desk.folder / "none").exists() and "requests" not in counts(url)
-        stopped = desk.sit(flag, f"{0.4 * whole:{form}}")
+        stopped = desk.sit(flag, f"{0.4 * full_cost:{form}}")
         assert stopped.returncode == 4
-        assert re.search(told, stopped.stderr)
-        before, seen = desk.account(), counts(url)
-        assert tokens(before) == seen["input_tokens"] + seen["output_tokens"]
-        assert 0 < spent(before) <= 0.4 * whole
+        assert re.search(pattern, stopped.stderr)
+        before, served = desk.account(), counts(url)
+        assert tokens(before) == served["input_tokens"] + served["output_tokens"]
+        assert 0 < spent(before) <= 0.4 * full_cost
         # The cap that is advised lets the next call out.
         advice = rf"· with a higher cap: oversight run sweep.yaml .*{flag} ([\d.]+)"
         (advised,) = re.findall(advice, stopped.stderr)
-        assert float(advised) > 0.4 * whole
+        assert float(advised) > 0.4 * full_cost
         assert desk.status()["failed"] == 0
-        done = desk.sit(flag, f"{2 * whole:{form}}")
-        seen = counts(url)
-    assert done.returncode == 0
+        complete = desk.sit(flag, f"{2 * full_cost:{form}}")
+        served = counts(url)
+    assert complete.returncode == 0
     if flag == "--max-cost":
-        assert re.search(rf"\$[\d.]+ of \${2 * whole:.2f}", done.stderr), done.stderr
-    assert spent(before) < spent(desk.account()) == pytest.approx(whole)
-    assert desk.account().sent == seen["requests"] == undisturbed.account().sent
+        assert re.search(rf"\$[\d.]+ of \${2 * full_cost:.2f}", complete.stderr), complete.stderr
+    assert spent(before) < spent(desk.account()) == pytest.approx(full_cost)
+    assert desk.account().sent == served["requests"] == undisturbed.account().sent
     assert outcomes(desk) == outcomes(undisturbed)
 
 
@@ -166,41 +166,41 @@ def test_p12_over_a_storm_and_an_interruption_the_books_are_what_the_server_saw(
             first = desk.start()
             assert reached.wait(PATIENCE)
             first.send_signal(signal.SIGINT)
-        _, told = first.communicate(timeout=PATIENCE)
-        assert first.returncode == 130 and " in flight" in told
+        _, errors = first.communicate(timeout=PATIENCE)
+        assert first.returncode == 130 and " in flight" in errors
         assert desk.account().sent == vendor.requests
-        done = desk.sit()
-        seen = vendor.server.counts()
+        second = desk.sit()
+        tally = vendor.server.counts()
     account = desk.account()
-    assert done.returncode in (0, 1)
+    assert second.returncode in (0, 1)
     assert desk.status()["finished"] == CELLS / 2
     assert (
-        account.stored + account.count("failed") + account.count("unconfirmed") == seen["requests"]
+        account.stored + account.count("failed") + account.count("unconfirmed") == tally["requests"]
     )
-    assert account.stored == seen["ok"] + seen.get("refusal", 0) + seen.get("unknown_stop", 0)
+    assert account.stored == tally["ok"] + tally.get("refusal", 0) + tally.get("unknown_stop", 0)
     spoilt = ("reset", "cut", "half_json", "error_in_200")
-    assert account.count("unconfirmed") == sum(seen.get(fault, 0) for fault in spoilt)
+    assert account.count("unconfirmed") == sum(tally.get(fault, 0) for fault in spoilt)
     assert account.unconfirmed > 0
-    assert desk.status()["requests"] == seen["requests"]
+    assert desk.status()["requests"] == tally["requests"]
 
 
 def test_a_killed_run_knows_what_it_paid_and_goes_on_within_its_budget(desk, undisturbed):
-    whole = undisturbed.account().dollars
+    full_cost = undisturbed.account().dollars
     with desk.server({"latency": 0.3}) as url:
-        first = desk.start("--max-cost", f"{2 * whole:.6f}")
+        first = desk.start("--max-cost", f"{2 * full_cost:.6f}")
         until(lambda: counts(url).get("requests", 0) >= 40)
         first.kill()
         first.communicate()
-        known, seen = desk.account(), counts(url)["requests"]
-        assert known.dollars > 0
+        account, requests = desk.account(), counts(url)["requests"]
+        assert account.dollars > 0
         # Calls in flight may have arrived or not; everything else is known.
-        assert seen <= known.sent <= seen + CONCURRENCY * len(MODELS)
-        stopped = desk.sit("--max-cost", f"{known.dollars + known.unconfirmed:.6f}")
+        assert requests <= account.sent <= requests + CONCURRENCY * len(MODELS)
+        stopped = desk.sit("--max-cost", f"{account.dollars + account.unconfirmed:.6f}")
         assert stopped.returncode == 4
-        assert counts(url)["requests"] == seen
+        assert counts(url)["requests"] == requests
         assert desk.sit().returncode == 0
     assert desk.status()["finished"] == CELLS
-    assert desk.account().dollars + desk.account().unconfirmed >= 0.8 * whole
+    assert desk.account().dollars + desk.account().unconfirmed >= 0.8 * full_cost
 
 
 def test_a_stop_does_not_wait_for_a_submission_that_is_never_answered(desk):
@@ -210,9 +210,9 @@ def test_a_stop_does_not_wait_for_a_submission_that_is_never_answered(desk):
         process = desk.start("--batch")
         until(lambda: submissions)
         process.send_signal(signal.SIGINT)
-        done = end(process)
-        assert done.returncode == 130, done.stderr
-        assert "without an answer" in done.stderr
+        result = end(process)
+        assert result.returncode == 130, result.stderr
+        assert "without an answer" in result.stderr
         assert desk.account().count("unconfirmed") > 0
         assert vendor.server.counts().get("lines", 0) == 0
 

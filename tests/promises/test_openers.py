@@ -26,9 +26,9 @@ def test_a_second_run_at_one_folder_names_the_first_and_touches_nothing(tmp_path
         with vendor.held(1) as arrived:
             first = bench.start()
             assert arrived.wait(PATIENCE)
-            told, status = bench.ends(BUSY), bench.ends(0, command=("status",))
-        assert f"another process (pid {first.process.pid}, since " in told
-        assert "Watch it: oversight status " in told
+            message, status = bench.ends(BUSY), bench.ends(0, command=("status",))
+        assert f"another process (pid {first.process.pid}, since " in message
+        assert "Watch it: oversight status " in message
         assert f"pid {first.process.pid}" in status
         assert first.wait() == 0, first.told
         assert len(vendor.book) == len(set(vendor.prompts()))
@@ -39,15 +39,15 @@ def test_two_runs_on_one_store_end_alike_and_lose_nothing(campaign, tmp_path):
     paid_twice = 0
     with Vendor(moody, latency=0.1, spread=0.3) as vendor:
         for n in range(campaign.size(1, 10)):
-            seen, shared = len(vendor.book), tmp_path / f"store-{n}"
+            sent_before, shared = len(vendor.book), tmp_path / f"store-{n}"
             pair = [Bench(tmp_path / f"{n}-{k}", vendor.url, store=shared) for k in range(2)]
             sittings = [bench.start() for bench in pair]
             assert [sitting.wait() for sitting in sittings] == [0, 0], sittings[0].told
-            prompts = Counter(vendor.prompts(seen))
+            prompts = Counter(vendor.prompts(sent_before))
             # Each process asks for a call once at most, and all of it is in the store.
             assert max(prompts.values()) <= 2
             assert pair[0].stored() == prompts.keys()
-            paid_twice += len(vendor.book) - seen - len(prompts)
+            paid_twice += len(vendor.book) - sent_before - len(prompts)
             assert pair[0].outcomes() == pair[1].outcomes()
             for bench in pair:
                 bench.replays()

@@ -42,7 +42,7 @@ def test_p5_a_replay_opens_no_socket_and_writes_nothing(campaign, tmp_path):
             # Bytecode and its folder are the work of Python.
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        told = bench.complete("--json")
+        output = bench.complete("--json")
         requests = len(vendor.book)
     # The watch sees what the run itself does.
     parsed = orjson.loads(watched.read_bytes())
@@ -55,7 +55,7 @@ def test_p5_a_replay_opens_no_socket_and_writes_nothing(campaign, tmp_path):
     assert parsed == {"seen": [], "loaded": []}
     assert _everything(bench) == before
     assert "equal to the byte" in replay
-    assert _json(replay) == _json(told)
+    assert _json(replay) == _json(output)
     assert len(vendor.book) == requests
 
 
@@ -70,5 +70,5 @@ def _everything(bench: Bench) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def _json(told: str) -> object:
-    return orjson.loads(told[told.index("{") : told.rindex("}") + 1])
+def _json(output: str) -> object:
+    return orjson.loads(output[output.index("{") : output.rindex("}") + 1])

@@ -30,7 +30,7 @@ def test_p4_full_at_any_write_corrupts_nothing_and_goes_on_with_room(campaign, c
                     small.leave(room)
                 else:
                     bench.largest_file = room
-                seen = len(vendor.book)
+                sent_before = len(vendor.book)
                 sitting = bench.start()
                 code = sitting.wait()
                 assert code in (0, 2, 3), sitting.told
@@ -39,11 +39,11 @@ def test_p4_full_at_any_write_corrupts_nothing_and_goes_on_with_room(campaign, c
                 bench.largest_file = None
                 # Where nothing was asked yet, the store may have been cut off while it was made.
                 resumed = len(vendor.book)
-                stored = bench.stored() if resumed > seen else set()
+                stored = bench.stored() if resumed > sent_before else set()
                 if code == 3:
                     stops += 1
                     # Only what was out is lost; nothing more was admitted.
-                    assert resumed - seen - len(stored) <= 2 * FLIGHTS
+                    assert resumed - sent_before - len(stored) <= 2 * FLIGHTS
                 bench.complete()
                 assert not stored & set(vendor.prompts(resumed)), "a stored call was sent again"
                 assert stored <= bench.stored(), "a stored reply was lost"
@@ -68,9 +68,9 @@ def test_cost_of_a_full_disk_is_reported(tmp_path):
         assert match, sitting.told
         assert int(match[1]) == len(vendor.book) - len(stored) > 0
         small.make_room()
-        seen = len(vendor.book)
+        sent_before = len(vendor.book)
         bench.complete()
-        assert not stored & set(vendor.prompts(seen))
+        assert not stored & set(vendor.prompts(sent_before))
 
 
 @pytest.mark.campaign
@@ -80,8 +80,8 @@ def test_a_full_disk_where_the_run_folder_is_to_be_made_is_a_stop(tmp_path):
         bench = Bench(tmp_path / "bench", vendor.url)
         bench.run = small.folder / "run"
         small.fill()
-        told = bench.ends(3)
-        assert f"{bench.run}" in told and "No space left on device" in told
+        message = bench.ends(3)
+        assert f"{bench.run}" in message and "No space left on device" in message
         assert not vendor.book
         small.make_room()
         bench.complete()
@@ -96,9 +96,9 @@ def test_a_finished_run_on_a_read_only_disk_is_told_how_it_can_be_read(tmp_path)
     assert isinstance(bench.store, Path)
     assert [file.name for file in bench.store.iterdir()] == ["cache.db"]
     with read_only(bench.folder):
-        told = bench.ends(2)
-        assert "cannot be written here, and to run a sweep it must be" in told
-        assert "cut off" not in told
+        message = bench.ends(2)
+        assert "cannot be written here, and to run a sweep it must be" in message
+        assert "cut off" not in message
         assert bench.start(command=("report",)).wait() in (0, 2)
 
 
@@ -119,6 +119,6 @@ def test_batches_stop_on_a_full_disk_and_continue_when_it_has_room(tmp_path, roo
         assert stopped.returncode == 3, stopped.stderr
         assert "Traceback" not in stopped.stderr
         small.make_room()
-        done = end(desk.start_words(*words))
-        assert done.returncode == 0, done.stderr
+        result = end(desk.start_words(*words))
+        assert result.returncode == 0, result.stderr
         assert counts(url)["lines_twice"] == 0

@@ -18,12 +18,12 @@ DATABASE = "run.db"
 
 def made_again(bench: Bench, vendor: Vendor) -> None:
     """`oversight cache rebuild`, which asks nobody."""
-    seen = len(vendor.book)
+    sent_before = len(vendor.book)
     words = f"cache rebuild {bench.run} --sweep {bench.sweep} --store {bench.store}".split()
-    own = {"OVERSIGHT_STORE": str(bench.store), "HOME": str(bench.folder)}
-    result = within(*words, cwd=bench.folder, **own)
+    variables = {"OVERSIGHT_STORE": str(bench.store), "HOME": str(bench.folder)}
+    result = within(*words, cwd=bench.folder, **variables)
     assert result.code == 0, result.err
-    assert len(vendor.book) == seen, "a rebuild asked"
+    assert len(vendor.book) == sent_before, "a rebuild asked"
 
 
 def reported(bench: Bench) -> Ran:
@@ -52,17 +52,17 @@ def emptied(content: bytearray, chance: random.Random) -> None:
 def test_a_damaged_database_gives_no_other_figure_and_is_made_again_to_the_byte(
     tmp_path, campaign, damage
 ):
-    chance, told = random.Random(campaign.seed), 0
+    chance, reports = random.Random(campaign.seed), 0
     with Vendor() as vendor:
         bench = Bench(tmp_path / "bench", vendor.url, problems=6)
         bench.complete()
-        whole, report = bench.outcomes(), reported(bench).out
-        kept = tmp_path / "kept"
-        shutil.copytree(bench.run, kept)
+        outcomes, report = bench.outcomes(), reported(bench).out
+        backup = tmp_path / "kept"
+        shutil.copytree(bench.run, backup)
         for _ in range(campaign.size(4, 60)):
             shutil.rmtree(bench.run)
-            shutil.copytree(kept, bench.run)
-            content = bytearray((kept / DATABASE).read_bytes())
+            shutil.copytree(backup, bench.run)
+            content = bytearray((backup / DATABASE).read_bytes())
             damage(content, chance)
             (bench.run / DATABASE).write_bytes(content)
             reading = reported(bench)
@@ -70,15 +70,15 @@ def test_a_damaged_database_gives_no_other_figure_and_is_made_again_to_the_byte(
                 assert reading.code == 2 and DATABASE in reading.err, reading.err
                 assert "oversight cache rebuild" in reading.err and "Traceback" not in reading.err
                 made_again(bench, vendor)
-                told += 1
+                reports += 1
             assert reported(bench).out == report
-        assert damage is flipped or told
+        assert damage is flipped or reports
         (bench.run / DATABASE).unlink(missing_ok=True)
         shutil.rmtree(bench.run / "report")
         (bench.run / "outcomes.jsonl").unlink()
         made_again(bench, vendor)
         bench.complete()
-        assert bench.outcomes() == whole and reported(bench).out == report
+        assert bench.outcomes() == outcomes and reported(bench).out == report
         bench.replays()
 
 
@@ -97,13 +97,13 @@ def test_a_run_cut_off_and_then_lost_goes_on_from_its_store_and_pays_nothing_twi
                 (bench.run / name).unlink(missing_ok=True)
             if lost == "database":
                 (bench.run / DATABASE).unlink()
-                told = bench.ends(2)
-                assert "has lost its run.db" in told and "oversight cache rebuild" in told
+                message = bench.ends(2)
+                assert "has lost its run.db" in message and "oversight cache rebuild" in message
                 made_again(bench, vendor)
                 assert set(lines) <= set(bench.lines())
-            seen = len(vendor.book)
+            sent_before = len(vendor.book)
             bench.complete()
-            assert not stored & set(vendor.prompts(seen)), "a stored call was sent again"
+            assert not stored & set(vendor.prompts(sent_before)), "a stored call was sent again"
             assert bench.outcomes() == calm(8).outcomes()
 
 
@@ -113,7 +113,7 @@ def test_a_settled_run_that_goes_on_settles_to_the_same_bytes(tmp_path):
     with Vendor() as vendor:
         bench = Bench(tmp_path, vendor.url, problems=4)
         bench.complete()
-        whole, lines = bench.outcomes(), recorded(bench.run)
+        outcomes, lines = bench.outcomes(), recorded(bench.run)
         with closing(sqlite3.connect(bench.run / DATABASE)) as db, db:
             db.execute("DELETE FROM cells WHERE place % 3 = 0")
         before = len(vendor.book)
@@ -121,7 +121,7 @@ def test_a_settled_run_that_goes_on_settles_to_the_same_bytes(tmp_path):
         bench.complete()
         bench.complete()
         assert len(vendor.book) == before
-        assert bench.outcomes() == whole and recorded(bench.run) == lines
+        assert bench.outcomes() == outcomes and recorded(bench.run) == lines
         assert bench.run.joinpath("outcomes.jsonl").read_bytes() == b"".join(lines)
 
 

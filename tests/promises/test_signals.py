@@ -25,31 +25,31 @@ def _reached(event: threading.Event, sitting: Sitting) -> bool:
 @pytest.mark.wire
 def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(campaign, calm, tmp_path):
     chance = random.Random(campaign.seed)
-    wanted, problems = campaign.size(3, 50), campaign.size(6, 10)
+    goal, problems = campaign.size(3, 50), campaign.size(6, 10)
     late: list[int] = []
     signals = rounds = 0
     distinct = len(calm(problems).stored())
     with Vendor(latency=0.1, spread=0.3) as vendor:
-        while signals < wanted:
+        while signals < goal:
             bench = Bench(tmp_path / f"round-{rounds}", vendor.url, problems=problems)
             bench.sweep.write_text(bench.sweep.read_text().replace("lab,", "lab, connections: 2,"))
-            seen, code = len(vendor.book), -1
+            sent_before, code = len(vendor.book), -1
             while code:
                 number = chance.choice((signal.SIGINT, signal.SIGTERM))
                 reached = vendor.after(chance.randrange(1, 50))
                 sitting = bench.start()
-                if signals < wanted and _reached(reached, sitting):
+                if signals < goal and _reached(reached, sitting):
                     sitting.signal(number)
                     until(lambda s=sitting: HEARD in s.told or s.process.poll() is not None)
-                    heard = len(vendor.book)
+                    sent_at_signal = len(vendor.book)
                     code = sitting.wait()
                     assert code in (0, 128 + number), sitting.told
-                    late.append(len(vendor.book) - heard)
+                    late.append(len(vendor.book) - sent_at_signal)
                     signals += code != 0
                 else:
                     code = sitting.wait()
-                assert bench.stored() == set(vendor.prompts(seen)), "a flight was not saved"
-            assert len(vendor.book) - seen == distinct, "a call was paid twice"
+                assert bench.stored() == set(vendor.prompts(sent_before)), "a flight was not saved"
+            assert len(vendor.book) - sent_before == distinct, "a call was paid twice"
             assert bench.outcomes() == calm(problems).outcomes()
             rounds += 1
     print(f"{signals} signals in {rounds} rounds; requests that came after one: {late}")
@@ -85,7 +85,7 @@ def test_a_process_that_sleeps_for_a_while_goes_on_as_if_nothing_had_been(campai
     chance = random.Random(campaign.seed)
     with Vendor(latency=0.1, spread=0.3) as vendor:
         for n in range(campaign.size(1, 10)):
-            seen = len(vendor.book)
+            sent_before = len(vendor.book)
             reached = vendor.after(chance.randrange(1, 60))
             bench = Bench(tmp_path / f"{n}", vendor.url)
             sitting = bench.start()
@@ -94,7 +94,7 @@ def test_a_process_that_sleeps_for_a_while_goes_on_as_if_nothing_had_been(campai
             time.sleep(chance.uniform(0.2, 2.0))
             sitting.signal(signal.SIGCONT)
             assert sitting.wait() == 0, sitting.told
-            assert len(vendor.book) - seen == len(calm(6).stored())
+            assert len(vendor.book) - sent_before == len(calm(6).stored())
             assert bench.outcomes() == calm(6).outcomes()
 
 
@@ -105,8 +105,8 @@ def test_questions_of_ten_megabytes_are_asked_stored_and_resumed(campaign, tmp_p
         bench = Bench(tmp_path / "large", vendor.url, problems=2, text=text, lanes=2)
         sitting = bench.cut(vendor, 5)
         assert sitting.wait() in (0, 130), sitting.told
-        stored, seen = bench.stored(), len(vendor.book)
+        stored, sent_before = bench.stored(), len(vendor.book)
         bench.complete()
-        assert not stored & set(vendor.prompts(seen))
+        assert not stored & set(vendor.prompts(sent_before))
         assert len(vendor.book) == len(set(vendor.prompts()))
         bench.replays()

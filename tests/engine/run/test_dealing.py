@@ -60,9 +60,9 @@ async def test_workers_take_whole_problems_until_the_last_ones():
 
 @virtually
 async def test_last_cells_are_divided_among_workers_by_their_room():
-    left = bytearray(b"\1" * len(GRID))
-    left[-8:] = bytes(8)
-    deal, hands = dealt([100, 100, 200], left)
+    pending = bytearray(b"\1" * len(GRID))
+    pending[-8:] = bytes(8)
+    deal, hands = dealt([100, 100, 200], pending)
     assert [len(await deal.take(hand)) for hand in hands] == [2, 2, 4]
 
 
@@ -107,7 +107,7 @@ async def test_every_cell_ends_once_whatever_workers_are_lost():
 @virtually
 async def test_only_the_cell_that_ends_its_workers_fails():
     deal, hands = dealt([6, 6])
-    deadly, failed, done = 17, list[int](), set[int]()
+    deadly, failed, finished = 17, list[int](), set[int]()
     while not deal.finished:
         for hand in [*hands]:
             cells = await deal.take(hand)
@@ -120,9 +120,9 @@ async def test_only_the_cell_that_ends_its_workers_fails():
                 deal.join(new)
                 continue
             for cell in cells:
-                done.add(cell.place)
+                finished.add(cell.place)
                 deal.record_result(hand, cell.place, DONE)
-    assert failed == [deadly] and done == set(range(len(GRID))) - {deadly}
+    assert failed == [deadly] and finished == set(range(len(GRID))) - {deadly}
 
 
 @virtually
@@ -151,35 +151,35 @@ def reached(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str = SWEEP) ->
     return pickle.loads(pickle.dumps(Reached.here(loaded.models, loaded.sweep.models)))
 
 
-def checked(known: Reached, text: str = SWEEP) -> str:
+def checked(reached: Reached, text: str = SWEEP) -> str:
     """The address at which a worker with this environment asks the first model."""
-    variables = known.environment()
+    variables = reached.environment()
     Path("worker.yaml").write_text(text)
     models = load_sweep(read_sweep_file(Path("worker.yaml")), variables).models
-    known.check(models, variables)
-    models.require_allowed(known.endpoints)
-    return models.settings_of(next(iter(known.endpoints))).base_url
+    reached.check(models, variables)
+    models.require_allowed(reached.endpoints)
+    return models.settings_of(next(iter(reached.endpoints))).base_url
 
 
 def test_addresses_travel_to_workers_and_others_are_refused(tmp_path, monkeypatch):
     monkeypatch.setenv(LAB, HERE)
     monkeypatch.setenv(KEY, "sk-never-travels")
-    known = reached(tmp_path, monkeypatch)
-    assert b"sk-never-travels" not in pickle.dumps(known)
+    settings = reached(tmp_path, monkeypatch)
+    assert b"sk-never-travels" not in pickle.dumps(settings)
     monkeypatch.setenv(LAB, "")
-    assert checked(known) == HERE
+    assert checked(settings) == HERE
     monkeypatch.setenv(LAB, ELSEWHERE)
     with pytest.raises(UsageError) as refusal:
-        checked(known)
+        checked(settings)
     assert all(part in str(refusal.value) for part in (LAB, HERE, ELSEWHERE))
 
 
 def test_missing_key_is_named_before_any_call(tmp_path, monkeypatch):
     text = SWEEP.replace("compatible/lab/judge", "openai/gpt-4o")
-    known = reached(tmp_path, monkeypatch, text)
+    settings = reached(tmp_path, monkeypatch, text)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(UsageError, match="has no OPENAI_API_KEY: set it in the environment"):
-        checked(known, text)
+        checked(settings, text)
 
 
 def test_key_of_a_worker_is_not_sent_to_an_address_from_a_file(tmp_path, monkeypatch):
@@ -187,12 +187,12 @@ def test_key_of_a_worker_is_not_sent_to_an_address_from_a_file(tmp_path, monkeyp
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     text = SWEEP.replace("compatible/lab/judge", "openai/gpt-4o")
     (tmp_path / ".env").write_text(f"OPENAI_BASE_URL={ELSEWHERE}\nOPENAI_API_KEY=theirs\n")
-    known = reached(tmp_path, monkeypatch, text)
+    settings = reached(tmp_path, monkeypatch, text)
     (tmp_path / ".env").unlink()
     monkeypatch.setenv("OPENAI_API_KEY", "mine")
     assert environment(Path()).get("OPENAI_BASE_URL") is None
     with pytest.raises(UsageError, match="it is not sent there"):
-        checked(known, text)
+        checked(settings, text)
 
 
 def turn(number: int, received: int, places: tuple[int, ...], last: bool = False) -> Turn:

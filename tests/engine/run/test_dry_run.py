@@ -51,18 +51,18 @@ def sweep_of(*protocols: Protocol) -> Sweep:
 
 
 async def walked(grid: Sweep) -> tuple[int, list[tuple[Call, Reply]]]:
-    seen: list[tuple[Call, Reply]] = []
+    exchanges: list[tuple[Call, Reply]] = []
     provider = stand_ins(grid, PRESETS)
-    walker = Walker(provider.reply, lambda call, reply: seen.append((call, reply)))
-    return await walker.walk(grid.cells()), seen
+    walker = Walker(provider.reply, lambda call, reply: exchanges.append((call, reply)))
+    return await walker.walk(grid.cells()), exchanges
 
 
 async def test_a_walk_sees_each_different_call_of_both_worlds_once():
-    verdicts, seen = await walked(sweep_of(NaiveJudge(JUDGE), Debate(JUDGE, AGENT, rounds=2)))
+    verdicts, exchanges = await walked(sweep_of(NaiveJudge(JUDGE), Debate(JUDGE, AGENT, rounds=2)))
     assert verdicts == 4
     # One for the naive judge; two speeches a round that both worlds share, and their judge.
-    assert len(seen) == len({call.address for call, _ in seen}) == 1 + 2 * 2 + 1
-    assert all(reply.call == call.address for call, reply in seen)
+    assert len(exchanges) == len({call.address for call, _ in exchanges}) == 1 + 2 * 2 + 1
+    assert all(reply.call == call.address for call, reply in exchanges)
 
 
 async def test_a_walk_asks_what_the_sweep_would_ask_if_models_said_the_same():
@@ -74,8 +74,8 @@ async def test_a_walk_asks_what_the_sweep_would_ask_if_models_said_the_same():
         await cell.row.protocol.run(
             cell.problem.question, answers[cell.side], lambda call: run(call.drawn(0))
         )
-    _, seen = await walked(sweep)
-    assert {call.address for call, _ in seen} == {call.address for call in run.calls}
+    _, exchanges = await walked(sweep)
+    assert {call.address for call, _ in exchanges} == {call.address for call in run.calls}
 
 
 async def test_a_logprob_judge_on_a_model_without_logprobs_is_refused_with_the_mend():
@@ -111,15 +111,15 @@ async def test_a_sweep_that_asks_for_nothing_impossible_passes():
 
 
 async def test_cells_with_unreadable_replies_are_walked_but_have_no_verdicts():
-    seen: list[Call] = []
-    walker = Walker(lambda call: Reply("who knows"), lambda call, _: seen.append(call))
+    calls: list[Call] = []
+    walker = Walker(lambda call: Reply("who knows"), lambda call, _: calls.append(call))
     assert await walker.walk(sweep_of(NaiveJudge(JUDGE)).cells()) == 0
-    assert len(seen) == 1
+    assert len(calls) == 1
 
 
 def test_a_model_that_its_vendor_no_longer_serves_is_refused_with_the_day():
-    told = [retirement("openai/o1"), retirement("openai/gpt-4o")]
-    ends = [each for each in told if each is not None]
+    messages = [retirement("openai/o1"), retirement("openai/gpt-4o")]
+    ends = [message for message in messages if message is not None]
     assert len(ends) == 2
     require_service(ends, date(2026, 10, 22))
     with pytest.raises(UsageError) as refused:
@@ -134,13 +134,13 @@ def test_a_model_that_its_vendor_no_longer_serves_is_refused_with_the_day():
 async def test_rows_that_differ_in_name_only_are_refused():
     agents = Agent("sim/a"), Agent("sim/a", words=7)
     judges = JUDGE, LogprobJudge(JUDGE.model)
-    for rows, named in (
+    for rows, label in (
         ([OpenTrust(JUDGE, agent) for agent in agents], "open trust · sim/a + words 7 · "),
         ([OpenTrust(judge, AGENT) for judge in judges], "gpt-4o-mini logprob"),
     ):
         with pytest.raises(UsageError, match="the same calls") as fault:
             await require_abilities(sweep_of(*rows), PRESETS)
-        assert named in str(fault.value)
+        assert label in str(fault.value)
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ async def test_a_chain_counts_what_is_asked_at_once_as_one_step():
         Debate(JUDGE, AGENT, rounds=2),
         Debate(JUDGE, AGENT, rounds=2, simultaneous=False),
     )
-    found = (await chains(sweep_of(*protocols), PRESETS)).values()
+    steps = (await chains(sweep_of(*protocols), PRESETS)).values()
     agent, judge = frozenset({AGENT.model}), frozenset({JUDGE.model})
-    assert [*found] == [[judge], [agent, agent, judge], [*[agent] * 4, judge]]
+    assert [*steps] == [[judge], [agent, agent, judge], [*[agent] * 4, judge]]
 
 
 async def test_a_tool_that_is_not_installed_is_told_before_the_first_call(monkeypatch):

@@ -47,14 +47,14 @@ def forked(body: Callable[[], None]) -> int:
 
 def killed_at(last: int, run: Path) -> None:
     """Add an event, and kill this process at a line of it."""
-    seen = 0
+    count = 0
 
     def at_line(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal seen
+        nonlocal count
         if frame.f_code.co_filename != events.__file__:
             return None
-        seen += event == "line"
-        if seen == last:
+        count += event == "line"
+        if count == last:
             os.kill(os.getpid(), signal.SIGKILL)
         return at_line
 
@@ -65,16 +65,16 @@ def killed_at(last: int, run: Path) -> None:
 @pytest.mark.wire
 def test_acknowledged_events_survive_a_kill_at_any_line(half):
     add_event(half, "k", 0)
-    kept = [0]
+    acknowledged = [0]
     for last in range(1, 500):
         _, killed = os.waitpid(forked(partial(killed_at, last, half)), 0)
         sync_events(half)
-        found = lines(half)
-        assert found in (kept, [*kept, last])
-        kept = found
+        stored = lines(half)
+        assert stored in (acknowledged, [*acknowledged, last])
+        acknowledged = stored
         if not killed:
             break
-    assert last > 20 and kept[-1] == last, "the last one was acknowledged"
+    assert last > 20 and acknowledged[-1] == last, "the last one was acknowledged"
 
 
 @pytest.mark.parametrize("room", [0, 1, 20])
@@ -91,34 +91,34 @@ def test_a_torn_last_line_never_was_and_spoils_none_after_it(half, room):
 def test_event_refused_by_a_full_disk_is_absent_and_can_be_added_later(tmp_path):
     with disk(tmp_path / "disk") as small:
         run = small.folder / "run"
-        with folder(run) as made:
-            land(made, CELLS[:4])
-        kept, refused = [], 0
+        with folder(run) as writable:
+            land(writable, CELLS[:4])
+        accepted, refused = [], 0
         small.leave(60_000)
         for n in range(200):
             try:
                 add_event(run, "k", [n, "x" * 900])
-                kept.append([n, "x" * 900])
+                accepted.append([n, "x" * 900])
             except DiskFull:
                 refused += 1
-                assert lines(run) == kept
-        assert refused and kept
+                assert lines(run) == accepted
+        assert refused and accepted
         small.make_room()
         add_event(run, "k", "last")
-        assert lines(run) == [*kept, "last"]
+        assert lines(run) == [*accepted, "last"]
 
 
 @pytest.mark.wire
 def test_processes_that_add_to_one_run_take_turns(half):
-    def add(who: int) -> None:
+    def add(writer: int) -> None:
         for n in range(25):
-            add_event(half, "k", [who, n])
+            add_event(half, "k", [writer, n])
 
-    for child in [forked(partial(add, who)) for who in range(4)]:
+    for child in [forked(partial(add, writer)) for writer in range(4)]:
         os.waitpid(child, 0)
-    found = lines(half)
-    assert len(found) == 100
-    assert all([n for who, n in found if who == one] == list(range(25)) for one in range(4))
+    stored = lines(half)
+    assert len(stored) == 100
+    assert all([n for writer, n in stored if writer == one] == list(range(25)) for one in range(4))
 
 
 def test_database_that_is_lost_or_made_again_leaves_the_events(half):
@@ -141,7 +141,7 @@ def test_changed_byte_is_named_with_its_line(half):
 def test_of_events_that_are_changed_no_byte_is_left(half):
     add_event(half, "k", "SECRETLY")
     add_event(half, "other", "mine")
-    change_events(half, "k", lambda told: b'"erased"')
+    change_events(half, "k", lambda _: b'"erased"')
     assert lines(half) == ["erased"] and lines(half, "other") == ["mine"]
     assert not any(b"SECRETLY" in file.read_bytes() for file in half.iterdir() if file.is_file())
 

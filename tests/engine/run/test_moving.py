@@ -39,21 +39,21 @@ def lab(place: Path, server: str) -> str:
 
 def test_a_server_that_moves_is_not_paid_again(place, command, lab):
     first = command("run", "lab.yaml")
-    asked = counts(lab)["requests"]
-    assert first.code == 0 and asked > 0
+    requests = counts(lab)["requests"]
+    assert first.code == 0 and requests > 0
     elsewhere = lab.replace("127.0.0.1", "localhost")
     (place / "lab.yaml").write_text(SWEEP.replace("URL", f"{elsewhere}/v1"))
     again = command("run", "lab.yaml", "--run-folder", "again")
     assert again.code == 0
     assert again.out == first.out
-    assert counts(lab)["requests"] == asked
+    assert counts(lab)["requests"] == requests
 
 
 def test_a_complete_run_does_not_call_another_store_the_place_of_its_replies(place, command, lab):
     text = f"replies     {place / 'store'}   (keep them"
     assert f"{text})" in command("run", "lab.yaml").err
-    asked = counts(lab)["requests"]
+    requests = counts(lab)["requests"]
     again = command("run", "lab.yaml", "--store", place / "empty")
     assert again.code == 0
     assert f"{text}; they are not in {place / 'empty'})" in again.err
-    assert counts(lab)["requests"] == asked
+    assert counts(lab)["requests"] == requests

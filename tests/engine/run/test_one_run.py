@@ -48,8 +48,8 @@ class Diary(Observer):
 
     def completed(self, cells: Sequence[RecordedCell]) -> None:
         self.landed_cells += cells
-        there = RunReader(self.folder).records(cell.place for cell in cells)
-        assert sorted(there) == sorted(cell.place for cell in cells)
+        records = RunReader(self.folder).records(cell.place for cell in cells)
+        assert sorted(records) == sorted(cell.place for cell in cells)
 
 
 class EnoughIsEnough(Halt):
@@ -92,12 +92,12 @@ async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_
         halt = await execute(run, Until(5, loaded.stop_token))
         assert isinstance(halt, EnoughIsEnough)
         assert 5 <= run.folder.finished < len(loaded.sweep)
-        done = run.folder.finished
+        finished = run.folder.finished
     again = open_sweep(Path("small.yaml"))
     diary = Diary(Path("run"))
     with Run.open(again, OPTIONS) as run:
         assert await execute(run, diary) is None
-    assert len(diary.landed_cells) == len(again.sweep) - done
+    assert len(diary.landed_cells) == len(again.sweep) - finished
 
 
 async def test_first_fault_is_reported_if_the_disk_fails_as_well(loaded, monkeypatch):

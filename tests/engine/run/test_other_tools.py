@@ -18,7 +18,7 @@ def recipe(name: str, run: Finished) -> dict[str, Any]:
     """The names that a recipe defines about a run."""
     # The block with pandas, which has no types here, is called `py`: mypy checks the others.
     listed = blocks(ROOT / "docs" / "sharing.md", "python", "py")
-    (text,) = (each.text for each in listed if each.name == name)
+    (text,) = (block.text for block in listed if block.name == name)
     assert "runs/demo-800a48" in text
     scope: dict[str, Any] = {}
     exec(text.replace("runs/demo-800a48", str(run.folder)), scope)

@@ -39,7 +39,7 @@ scalars = (
     | st.booleans()
     | st.floats(allow_nan=False, allow_infinity=False)
 )
-measures = st.dictionaries(texts, scalars, max_size=3).map(lambda found: tuple(found.items()))
+measures = st.dictionaries(texts, scalars, max_size=3).map(lambda values: tuple(values.items()))
 captured = st.just(1.0) | st.floats(1e-9, 1)
 turns = st.builds(
     Turn,
@@ -135,16 +135,16 @@ def test_every_setting_that_changes_an_outcome_changes_the_identity_of_the_sweep
     )
 )
 def test_an_outcome_is_the_same_from_the_database(tmp_path_factory, cells):
-    path, kept = tmp_path_factory.mktemp("run") / "s", dict[int, OutcomeRecord]()
+    path, direct = tmp_path_factory.mktemp("run") / "s", dict[int, OutcomeRecord]()
     with folder(path) as run:
         for cell, end in cells:
             counts = counted(end) if isinstance(end, Verdict) else {}
             unread = unread_by_seat(end) if isinstance(end, Verdict) else {}
             run.add([structs.replace(ended(cell, end), counts=counts, unread=unread)])
-            kept[cell.place] = outcome_of(cell, end)
-        by_place = {each.place: each for each in RunReader(path).outcomes()}
-    assert by_place == kept
-    assert [each.line for each in by_place.values()] == [kept[n].line for n in sorted(kept)]
+            direct[cell.place] = outcome_of(cell, end)
+        by_place = {record.place: record for record in RunReader(path).outcomes()}
+    assert by_place == direct
+    assert [record.line for record in by_place.values()] == [direct[n].line for n in sorted(direct)]
 
 
 def test_the_best_answers_have_their_mass_together_wherever_they_stand():
@@ -152,6 +152,6 @@ def test_the_best_answers_have_their_mass_together_wherever_they_stand():
 
 
 def test_field_of_only_one_outcome_is_a_difference():
-    ends = (Verdict((0.2, 0.8), TRANSCRIPT, (), told) for told in ((), (("words", 3),)))
+    ends = (Verdict((0.2, 0.8), TRANSCRIPT, (), measures) for measures in ((), (("words", 3),)))
     less, more = (outcome_of(CELLS[0], end) for end in ends)
     assert difference(less, more) == 'measures: nothing recorded, {"words":3} now'

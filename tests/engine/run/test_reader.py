@@ -56,12 +56,12 @@ def run(place: Path, command: Command) -> Path:
 
 
 def read_all(command: Command, run: str = "run") -> list[str]:
-    told = []
+    outputs = []
     for words in READING:
         result = command(*(run if word == "run" else word for word in words))
         assert result.code == 0, f"{words}: {result.err}"
-        told.append(result.out)
-    return told
+        outputs.append(result.out)
+    return outputs
 
 
 @pytest.mark.wire
@@ -74,13 +74,13 @@ def test_a_run_reads_the_same_whatever_becomes_of_its_code_and_its_machine(
     assert read_all(command) == before
     steel.unlink()
     assert read_all(command) == before
-    there = place / "elsewhere"
-    there.mkdir()
-    shutil.move(run, there)
+    folder = place / "elsewhere"
+    folder.mkdir()
+    shutil.move(run, folder)
     shutil.rmtree(place / "store", ignore_errors=True)
-    monkeypatch.setenv("HOME", str(there))
-    monkeypatch.setenv("XDG_DATA_HOME", str(there / "data"))
-    monkeypatch.setenv("OVERSIGHT_STORE", str(there / "none"))
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
+    monkeypatch.setenv("OVERSIGHT_STORE", str(folder / "none"))
     assert read_all(command, "elsewhere/run") == before
     assert not list(place.rglob("executed"))
 

@@ -27,8 +27,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("noted")
     problem = labelled("p", "Which?", [("yes", "", 1.0), ("no", "", -1.0)])
     judge = NaiveJudge(StatedJudge("sim/judge"))
-    made = run([judge], [problem], store=place / "store", folder=place / "run", quiet=True)
-    return made.folder
+    result = run([judge], [problem], store=place / "store", folder=place / "run", quiet=True)
+    return result.folder
 
 
 @pytest.fixture
@@ -70,18 +70,18 @@ def test_a_bad_note_is_refused(
 
 
 def test_bad_lines_are_skipped_by_name_and_foreign_notes_kept_apart(reader: RunReader) -> None:
-    kept = add_note(reader, PLACE, "", "broken", "kept")
+    note = add_note(reader, PLACE, "", "broken", "kept")
     file = reader.folder / NOTES
     line = file.read_bytes()
-    foreign = line.replace(kept.cell.encode(), b"0" * 16).replace(kept.id.encode(), b"foreign")
-    far = line.replace(b'"row":0', b'"row":99').replace(kept.id.encode(), b"far")
-    file.write_bytes(line + b"{}\n\xff\n[1]\n" + foreign + far + line[:20])
+    foreign = line.replace(note.cell.encode(), b"0" * 16).replace(note.id.encode(), b"foreign")
+    outside = line.replace(b'"row":0', b'"row":99').replace(note.id.encode(), b"far")
+    file.write_bytes(line + b"{}\n\xff\n[1]\n" + foreign + outside + line[:20])
     notes = read_notes(reader)
-    assert (notes.notes[0][0].id, notes.notes[0][1]) == (kept.id, PLACE)
+    assert (notes.notes[0][0].id, notes.notes[0][1]) == (note.id, PLACE)
     assert [place for _, place in notes.notes[1:]] == [None] * (len(notes.notes) - 1)
     assert notes.skipped == tuple(f"{NOTES}:{n}" for n in (2, 3, 4, 7))
     again = add_note(reader, PLACE, "", "broken", "after a torn line")
-    assert read_notes(reader).at(PLACE) == [kept, again]
+    assert read_notes(reader).at(PLACE) == [note, again]
 
 
 def test_two_writers_lose_no_note(reader: RunReader) -> None:

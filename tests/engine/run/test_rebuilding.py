@@ -63,7 +63,7 @@ def recorded(folder: Path) -> list[RecordedCell]:
         )
         for cell in cells
     ]
-    return [structs.replace(cell, calls=each) for cell, each in zip(cells, calls, strict=True)]
+    return [structs.replace(cell, calls=new) for cell, new in zip(cells, calls, strict=True)]
 
 
 @pytest.mark.known_truth

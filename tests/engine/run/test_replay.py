@@ -32,16 +32,16 @@ def test_another_verdict_is_named(command, finished):
 
 def with_field(value: Any, path: str, new: object) -> Any:
     """A value with another one at `cost.served` or `turns.0.text`."""
-    name, _, rest = path.partition(".")
+    name, _, inner = path.partition(".")
     if isinstance(value, tuple):
         at = int(name)
-        return (*value[:at], with_field(value[at], rest, new), *value[at + 1 :])
-    part = with_field(getattr(value, name), rest, new) if rest else new
+        return (*value[:at], with_field(value[at], inner, new), *value[at + 1 :])
+    part = with_field(getattr(value, name), inner, new) if inner else new
     return structs.replace(value, **{name: part})
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "named"),
+    ("path", "value", "label"),
     [
         ("outcome.transcript.turns.0.conceded", True, "turn 1"),
         ("outcome.judgements.0.text", "B.", "judgement 1"),
@@ -54,14 +54,14 @@ def with_field(value: Any, path: str, new: object) -> Any:
         ("calls.1.cost.cache_read_tokens", 7, "call 2"),
     ],
 )
-def test_another_field_is_named_with_both_values(path, value, named, command, finished):
+def test_another_field_is_named_with_both_values(path, value, label, command, finished):
     """Also in a cell that failed at its provider, whose calls are not asked again."""
     with closing(RunDatabase(finished.folder)) as database:
         cell = next(cell for cell in database.cells() if len(cell.calls) > 2)
     changed = with_field(cell, path, value)
     failed = structs.replace(changed, outcome=Failure("Overloaded", "for a while"))
-    cases = [(changed, f"{named}, ", " now")]
-    if named == "call 2":
+    cases = [(changed, f"{label}, ", " now")]
+    if label == "call 2":
         cases.append((failed, f"call {cell.calls[1].address[:12]}, ", " in its reply"))
     field = path.rpartition(".")[2]
     for record, where, end in cases:

@@ -95,15 +95,15 @@ def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(place, 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_result_that_cannot_be_written_is_told_without_a_traceback(place):
     with open("/dev/full", "w") as full:
-        done = starting.run(
+        process = starting.run(
             [sys.executable, "-m", "oversight.engine", "run", "small.yaml"],
             cwd=place,
             stdout=full,
             env=environment({"OVERSIGHT_STORE": str(place / "store")}),
         )
-    assert done.returncode == 3
-    assert "the result could not be written: No space left on device" in done.stderr
-    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+    assert process.returncode == 3
+    assert "the result could not be written: No space left on device" in process.stderr
+    assert "Traceback" not in process.stderr and "Exception" not in process.stderr
 
 
 def test_a_notebook_is_shown_the_table(tmp_path, monkeypatch):

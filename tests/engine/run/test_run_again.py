@@ -67,8 +67,8 @@ def test_measures_are_printed_only_with_the_option(place, command):
     assert len(rows) == 2, "one an agent"
     assert "accepted" not in ran.out
     assert output.startswith(ran.out.partition("no interval")[0].strip())
-    told = json.loads(command("report", folder, "--json").out)["rows"]
-    assert [sorted(row["measures"]) for row in told if row["measures"]] == [
+    results = json.loads(command("report", folder, "--json").out)["rows"]
+    assert [sorted(row["measures"]) for row in results if row["measures"]] == [
         ["accepted", "asked_again", "challenged", "queries", "steps"]
     ] * 2
 

@@ -96,8 +96,8 @@ def test_a_lost_run_is_made_again_without_saying_what_it_was_started_with(
 
 def cells_of(run: Path, protocol: str) -> list[RecordedCell]:
     with RunTables.open(run) as tables:
-        named = tables.fetched("SELECT row FROM rows WHERE protocol LIKE ? || '%'", protocol)
-        rows = {row for (row,) in named}
+        fetched = tables.fetched("SELECT row FROM rows WHERE protocol LIKE ? || '%'", protocol)
+        rows = {row for (row,) in fetched}
         return [cell for cell in tables.cells() if cell.row in rows]
 
 
@@ -105,13 +105,13 @@ def test_candidates_their_ratings_and_the_choice_are_recorded(run):
     chosen = 0
     for cell in cells_of(run, "consultancy"):
         drafts = [call for call in cell.calls if call.role == "draft"]
-        ratings = {each.about: each for each in cell.judgements if each.role == "rate"}
+        ratings = {part.about: part for part in cell.judgements if part.role == "rate"}
         if len(drafts) != 3 or not isinstance(cell.outcome, Verdict):
             continue
-        assert {each.seat for each in drafts} <= {"Consultant A", "Consultant B"}
-        assert {each.address for each in drafts} == set(ratings)
+        assert {part.seat for part in drafts} <= {"Consultant A", "Consultant B"}
+        assert {part.address for part in drafts} == set(ratings)
         (speech,) = [turn for turn in cell.outcome.transcript.turns if turn.call in ratings]
-        best = max(ratings.values(), key=lambda each: each.probs[cell.side])
+        best = max(ratings.values(), key=lambda part: part.probs[cell.side])
         assert ratings[speech.call].probs[cell.side] == best.probs[cell.side]
         chosen += 1
     assert chosen
@@ -127,8 +127,8 @@ def test_record_has_cost_and_tokens_of_each_call(run):
     with RunTables.open(run) as tables:
         cells = list(tables.cells())
     took = [call.cost for cell in cells for call in cell.calls]
-    assert all(each.origin == "new" and each.at for each in took)
-    assert sum(each.output_tokens for each in took) > 0
+    assert all(cost.origin == "new" and cost.at for cost in took)
+    assert sum(cost.output_tokens for cost in took) > 0
 
 
 def test_retried_failures_replace_their_record(run, command):

@@ -78,14 +78,14 @@ def test_outcomes_are_followed_as_they_land_and_from_the_first_when_cells_run_ag
     again = list[None]()
     follower = Follower(RunReader(half), lambda: again.append(None))
     with folder(half) as run:
-        assert [each.place for each in follower.new()] == [0, 1, 2, 3]
+        assert [outcome.place for outcome in follower.new()] == [0, 1, 2, 3]
         assert not list(follower.new())
         land(run, [CELLS[7], CELLS[5]], failed=[5])
-        assert [each.place for each in follower.new()] == [7, 5]
+        assert [outcome.place for outcome in follower.new()] == [7, 5]
         run.forget_failures()
         land(run, [CELLS[5]])
         assert not again
-        assert [each.place for each in follower.new()] == [0, 1, 2, 3, 5, 7]
+        assert [outcome.place for outcome in follower.new()] == [0, 1, 2, 3, 5, 7]
         assert len(again) == 1
 
 
@@ -113,16 +113,16 @@ def test_the_folder_of_another_sweep_is_refused_by_name(half):
 
 
 def test_a_folder_whose_run_was_refused_before_it_began_is_gone(tmp_path):
-    made, found = tmp_path / "made", tmp_path / "found"
-    found.mkdir()
-    for path in (made, found):
+    created, existing = tmp_path / "made", tmp_path / "found"
+    existing.mkdir()
+    for path in (created, existing):
         with pytest.raises(UsageError, match="no key"), folder(path):
             raise UsageError("no key")
-    assert (made.exists(), found.exists()) == (False, True)
+    assert (created.exists(), existing.exists()) == (False, True)
     for fault in (RuntimeError, KeyboardInterrupt):
-        with pytest.raises(fault), folder(made):
+        with pytest.raises(fault), folder(created):
             raise fault
-        assert made.exists()
+        assert created.exists()
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_a_folder_whose_run_was_refused_before_it_began_is_gone(tmp_path):
 def test_a_manifest_that_is_none_is_told(half, content, message):
     with closing(RunDatabase(half)) as database:
         database.tell("manifest", content)
-    told = refused(half)
-    assert told.startswith(f"{half / RUN_DB}: its manifest is damaged: ") and message in told
+    refusal = refused(half)
+    assert refusal.startswith(f"{half / RUN_DB}: its manifest is damaged: ") and message in refusal
 
 
 @pytest.mark.parametrize(
@@ -151,11 +151,11 @@ def test_a_folder_of_the_users_is_never_written_into(tmp_path, theirs):
     assert by_name == theirs
 
 
-@pytest.mark.parametrize("made", [(), (SWEEP,), (SWEEP, RUN_DB)])
-def test_a_folder_whose_making_was_cut_off_is_made_whole(half, tmp_path, made):
+@pytest.mark.parametrize("names", [(), (SWEEP,), (SWEEP, RUN_DB)])
+def test_a_folder_whose_making_was_cut_off_is_made_whole(half, tmp_path, names):
     path = tmp_path / "cut"
     path.mkdir()
-    for name in made:
+    for name in names:
         (path / name).write_bytes(b"" if name == RUN_DB else (half / name).read_bytes())
     (path / f".{SWEEP}.new").write_bytes(b"{")
     (path / "lock").touch()
@@ -292,20 +292,20 @@ def test_the_lock_of_a_folder_that_took_the_name_of_another_stays(half):
 
 
 def test_a_group_that_is_written_while_it_is_closed_is_the_last() -> None:
-    begun, written = threading.Event(), list[int]()
+    writing, written = threading.Event(), list[int]()
 
     def write(items: Sequence[int]) -> None:
-        begun.set()
+        writing.set()
         written.extend(items)
 
     async def main() -> None:
         group = GroupCommit[int, None](write, lambda *_: None, name="one", seconds=0, most=1)
         group.put(1)
         group.put(2)
-        begun.wait()
+        writing.wait()
         group.close()
         await asyncio.sleep(0.01)
-        assert "one" not in {each.name for each in threading.enumerate()}
+        assert "one" not in {thread.name for thread in threading.enumerate()}
 
     asyncio.run(main())
     assert written == [1]

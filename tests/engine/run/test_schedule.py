@@ -181,20 +181,20 @@ def watched(
     ask = Scripted(answer, delay=1.0)
     earlier = () if active else None
     schedule = StagedStart(InOrder(grid.cells()), grid.rows, earlier, total=len(grid))
-    kept: dict[int, RecordedCell] = {}
-    begun: list[int] = []
+    results: dict[int, RecordedCell] = {}
+    started: list[int] = []
 
     async def attempted(cell: Cell) -> RecordedCell:
-        if not kept:
-            begun.append(cell.place)
+        if not results:
+            started.append(cell.place)
         return ended_in((await attempt_noted(cell, ask)).outcome)
 
     def keep(cell: Cell, end: RecordedCell) -> None:
-        kept[cell.place] = end
+        results[cell.place] = end
 
     run(run_lanes(schedule, attempted, keep, lanes=LANES, stop_token=StopToken()))
-    left = (cell for cell in grid.cells() if cell.place not in kept)
-    return kept, schedule.halt(left), len(begun)
+    missing = (cell for cell in grid.cells() if cell.place not in results)
+    return results, schedule.halt(missing), len(started)
 
 
 def mute(call: Call) -> str:
@@ -212,7 +212,7 @@ def test_a_row_begins_with_a_few_cells_and_ends_with_all_of_them():
 def test_a_row_that_is_never_readable_is_paused_and_the_others_go_on():
     grid = sweep(NaiveJudge(GOOD), NaiveJudge(BAD), problems=50)
     results, halt, _ = watched(grid, mute)
-    failed = [each for each in results.values() if isinstance(each.outcome, Failure)]
+    failed = [cell for cell in results.values() if isinstance(cell.outcome, Failure)]
     assert FAILED_ALIKE <= len(failed) < FAILED_ALIKE + FIRST_CELLS
     assert len(results) - len(failed) == len(grid) // 2
     assert halt is not None
@@ -221,12 +221,12 @@ def test_a_row_that_is_never_readable_is_paused_and_the_others_go_on():
     assert len(results) == len(grid) and halt is None
 
 
-@pytest.mark.parametrize(("told", "paused"), [("abcdefgh", False), ("12345678", True)])
-def test_only_failures_of_one_cause_pause_a_row_and_numbers_do_not_count(told, paused):
+@pytest.mark.parametrize(("details", "paused"), [("abcdefgh", False), ("12345678", True)])
+def test_only_failures_of_one_cause_pause_a_row_and_numbers_do_not_count(details, paused):
     numbers = itertools.count()
 
     def fails(call: Call) -> str:
-        raise InvalidRequest("refused by " + told[next(numbers) % 8])
+        raise InvalidRequest("refused by " + details[next(numbers) % 8])
 
     grid = sweep(NaiveJudge(GOOD), problems=20)
     results, halt, _ = watched(grid, fails)
@@ -242,37 +242,37 @@ def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same
         earlier: Any = [(row, end) for end in (*[alike] * FAILED_ALIKE, *succeeded)]
         cells = InOrder(c for c in GRID.cells() if c.row is row)
         schedule = StagedStart(cells, ROWS, earlier)
-        begun = 0
+        started = 0
 
         async def attempted(cell: Cell) -> RecordedCell:
-            nonlocal begun
-            begun += 1
+            nonlocal started
+            started += 1
             return ended_in(first)
 
         run(run_lanes(schedule, attempted, lambda cell, end: None, lanes=1, stop_token=StopToken()))
-        return begun
+        return started
 
     assert (after(alike), after(other), after(alike, None)) == (1, FAILED_ALIKE, len(GRID) // 2)
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_last_cells_are_ordered_by_the_time_of_their_row(known):
+@pytest.mark.parametrize("has_steps", [True, False])
+def test_last_cells_are_ordered_by_the_time_of_their_row(has_steps):
     """A short run whose chains are known goes by their lengths from its beginning."""
     grid = sweep(NaiveJudge(GOOD), NaiveJudge(StatedJudge("sim/slow")), problems=50)
-    steps = {row.address: n for n, row in enumerate(grid.rows)} if known else {}
+    steps = {row.address: n for n, row in enumerate(grid.rows)} if has_steps else {}
     schedule = StagedStart(
         InOrder(grid.cells()), grid.rows, first_cells=None, total=len(grid), steps=steps
     )
-    begun: list[int] = []
+    started: list[int] = []
 
     async def timed(cell: Cell) -> RecordedCell:
-        begun.append(grid.rows.index(cell.row))
-        await asyncio.sleep(1 + 9 * begun[-1])
+        started.append(grid.rows.index(cell.row))
+        await asyncio.sleep(1 + 9 * started[-1])
         return VERDICT
 
     run(run_lanes(schedule, timed, lambda cell, end: None, lanes=4, stop_token=StopToken()))
-    last = begun if known else begun[-len(grid) // 10 :]
-    assert len(begun) == len(grid) and (known or set(begun[: -len(last)]) == {0, 1})
+    last = started if has_steps else started[-len(grid) // 10 :]
+    assert len(started) == len(grid) and (has_steps or set(started[: -len(last)]) == {0, 1})
     assert last == sorted(last, reverse=True) and set(last) == {0, 1}
 
 

@@ -53,8 +53,8 @@ class Kept(dict[int, CellOutcome]):
     @property
     def kinds(self) -> list[str]:
         """`ok` or the kind of the failure, in the order of the sweep."""
-        found = (self[place] for place in sorted(self))
-        return [each.kind if isinstance(each, Failure) else "ok" for each in found]
+        ends = (self[place] for place in sorted(self))
+        return [end.kind if isinstance(end, Failure) else "ok" for end in ends]
 
 
 def ran(
@@ -113,8 +113,8 @@ def test_a_muddled_reply_stands_in_the_failure_and_a_refusal_is_told_from_it():
 
     results, _ = ran(sweep(), Scripted(answer))
     assert results.kinds == ["declined", "declined", "unreadable", "unreadable"]
-    assert all(each.raw == "I would rather not." for each in results.values())
-    assert all(len(each.call) == 64 for each in results.values())
+    assert all(failure.raw == "I would rather not." for failure in results.values())
+    assert all(len(failure.call) == 64 for failure in results.values())
 
 
 def test_a_crash_is_logged_once_with_its_cell_and_its_traceback(caplog):
@@ -204,11 +204,11 @@ def test_failure_to_keep_outcomes_is_reported():
 
 
 def test_cells_are_taken_as_lanes_come_free_and_not_before_and_who_is_cancelled_keeps_none():
-    taken: list[int] = []
+    started: list[int] = []
 
     def cells() -> Iterator[Cell]:
         for cell in sweep(problems=50).cells():
-            taken.append(cell.place)
+            started.append(cell.place)
             yield cell
 
     async def main(seconds: float) -> None:
@@ -219,7 +219,7 @@ def test_cells_are_taken_as_lanes_come_free_and_not_before_and_who_is_cancelled_
     results = Kept()
     with pytest.raises(TimeoutError):
         run(main(0.5))
-    assert taken == [0, 1, 2, 3, 4] and not results
+    assert started == [0, 1, 2, 3, 4] and not results
     run(main(100))
     assert len(results) == 100
 
@@ -309,7 +309,7 @@ def test_shared_results_appear_in_each_cell_as_in_a_single_cell():
     model = simulated(shipments(3), SimModel(refusal=0.1, muddle=0.1))
     agent, judge = Agent("sim/it"), StatedJudge("sim/it")
     debates = [
-        Debate(judge, each, rounds=n) for each in (agent, BestOf(3, agent, judge)) for n in (1, 2)
+        Debate(judge, role, rounds=n) for role in (agent, BestOf(3, agent, judge)) for n in (1, 2)
     ]
     cells = list(sweep(NaiveJudge(judge), *debates, problems=3, draws=2).cells())
 
@@ -317,9 +317,9 @@ def test_shared_results_appear_in_each_cell_as_in_a_single_cell():
         cache = Cache(MemoryStore(), model, identity=lambda call: "here")
         shared = cache.shared_results if shares else None
         async with cache:
-            found = await asyncio.gather(*(attempt_noted(cell, cache, shared) for cell in cells))
-        notes = [sorted(map(repr, end.notes)) for end in found]
-        return [end.outcome for end in found], notes, cache.statistics.asked, cache
+            results = await asyncio.gather(*(attempt_noted(cell, cache, shared) for cell in cells))
+        notes = [sorted(map(repr, end.notes)) for end in results]
+        return [end.outcome for end in results], notes, cache.statistics.asked, cache
 
     alone, together = run(ends(False)), run(ends(True))
     assert together[:3] == alone[:3]

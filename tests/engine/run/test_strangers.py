@@ -43,11 +43,11 @@ PASSWORDS = (
 )
 
 
-@pytest.mark.parametrize("named", PASSWORDS)
-def test_a_password_in_the_name_of_a_store_is_refused_in_every_spelling(named):
+@pytest.mark.parametrize("url", PASSWORDS)
+def test_a_password_in_the_name_of_a_store_is_refused_in_every_spelling(url):
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     with pytest.raises(Exception, match=r"pgpass|names no database") as error:
-        open_store(store_name(named))
+        open_store(store_name(url))
     assert "PW" not in str(error.value)
 
 
@@ -104,17 +104,17 @@ async def test_doctor_sends_no_key_to_an_address_from_a_file_next_to_the_sweep(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
     async with MockServer() as server:
         (tmp_path / ".env").write_text(f"OPENAI_BASE_URL={server.url}/v1\n")
-        found = environment(tmp_path)
-        told = await examine(
-            ["openai/gpt-4o"], lambda name, api: settings_of(name, found, api=api), found
+        variables = environment(tmp_path)
+        checks = await examine(
+            ["openai/gpt-4o"], lambda name, api: settings_of(name, variables, api=api), variables
         )
         assert not server.counts().get("requests")
-    assert [each.fine for each in told] == [True, False]
-    assert "not sent there" in told[-1].text
+    assert [check.fine for check in checks] == [True, False]
+    assert "not sent there" in checks[-1].text
 
 
 @pytest.mark.parametrize(
-    ("url", "named", "asked"),
+    ("url", "variable", "allowed"),
     [
         ("http://lab.example:1/v1", "", False),
         ("http://lab.example:1/v1", "http://other.example:1/v1", False),
@@ -122,11 +122,11 @@ async def test_doctor_sends_no_key_to_an_address_from_a_file_next_to_the_sweep(
         ("https://api.openai.com/v1", "", True),
     ],
 )
-def test_an_address_of_a_folder_is_asked_only_if_the_user_names_it(url, named, asked):
-    variables = {"OPENAI_API_KEY": "sk-mine", "OPENAI_BASE_URL": named}
+def test_an_address_of_a_folder_is_asked_only_if_the_user_names_it(url, variable, allowed):
+    variables = {"OPENAI_API_KEY": "sk-mine", "OPENAI_BASE_URL": variable}
     why = settings_of("openai", variables, base_url=url, foreign=True).refused
-    assert asked == (not why)
-    assert asked or (url in why and "--sweep FILE" in why and f"OPENAI_BASE_URL={url}" in why)
+    assert allowed == (not why)
+    assert allowed or (url in why and "--sweep FILE" in why and f"OPENAI_BASE_URL={url}" in why)
 
 
 def test_credentials_of_this_machine_go_nowhere_that_only_a_file_sends_them(tmp_path, monkeypatch):
@@ -153,11 +153,11 @@ def test_a_sweep_file_alone_makes_no_address_a_vendors(tmp_path, monkeypatch, mo
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-mine")
     provider = model.rpartition("/")[0]
-    stated = {provider: {"base_url": "http://127.0.0.1:9/v1", "identity": identity}}
+    providers = {provider: {"base_url": "http://127.0.0.1:9/v1", "identity": identity}}
     with pytest.raises(UsageError, match=r"identifies .*Leave out identity"):
-        prepare(tmp_path, stated, [(model, "agent")])
-    stated[provider]["identity"] = "a gateway"
-    prepare(tmp_path, stated, [(model, "agent")])
+        prepare(tmp_path, providers, [(model, "agent")])
+    providers[provider]["identity"] = "a gateway"
+    prepare(tmp_path, providers, [(model, "agent")])
 
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
@@ -203,11 +203,11 @@ async def test_a_run_says_which_model_answered_and_what_share_comes_from_elsewhe
     bench = BatchBench(tmp_path)
     async with bench.server() as server:
         went = await bench.run(server)
-    known = read_sources(went.folder)
-    assert {each.origin.split()[0] for each in known} == {"batch"}
-    assert sum(each.replies for each in known) == went.account.stored
-    assert not any(each.elsewhere for each in known)
-    lines = source_lines(known)
+    sources = read_sources(went.folder)
+    assert {source.origin.split()[0] for source in sources} == {"batch"}
+    assert sum(source.replies for source in sources) == went.account.stored
+    assert not any(source.elsewhere for source in sources)
+    lines = source_lines(sources)
     assert len(lines) == 2 and all("12 of 12" in line and server.url in line for line in lines)
     with RunTables.open(went.folder) as tables:
         paid = {call.address: call.cost.dollars for cell in tables.cells() for call in cell.calls}
@@ -230,11 +230,11 @@ def test_imported_replies_and_other_models_are_named_by_run_report_and_list(tmp_
         words = ["run", "sweep.yaml", "--limit", "1", "--run-folder", "again", "--store", "other"]
         again = desk.here(*words)
         assert again.code == 0, again.err
-    for told in (again.err, desk.here("report", "again").out):
+    for output in (again.err, desk.here("report", "again").out):
         matches = re.findall(
-            r"(\d+) of (\d+) replies came from a different address: (\d+) imported", told
+            r"(\d+) of (\d+) replies came from a different address: (\d+) imported", output
         )
-        assert len(matches) == 3 and all(a == b == c for a, b, c in matches), told
+        assert len(matches) == 3 and all(a == b == c for a, b, c in matches), output
     assert stored_origins(desk, "other") == {"imported"}
 
 

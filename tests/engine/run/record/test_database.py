@@ -222,15 +222,15 @@ WORDS = "The shipment weighed less than the ledger says, since two crates were l
 def test_a_write_that_fails_at_any_statement_leaves_nothing(tmp_path):
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(0)])
-        seen, at = list[str](), 0
+        actions, at = list[str](), 0
 
         def allowed(action: int, *about: object) -> int:
-            seen.append(str(about[0]))
-            return sqlite3.SQLITE_DENY if len(seen) == at else sqlite3.SQLITE_OK
+            actions.append(str(about[0]))
+            return sqlite3.SQLITE_DENY if len(actions) == at else sqlite3.SQLITE_OK
 
         while True:
             at += 1
-            seen.clear()
+            actions.clear()
             writer.db.set_authorizer(allowed)
             try:
                 writer.write([spoken(4, "more"), spoken(8, "of it")])
@@ -256,7 +256,7 @@ def torn(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "reason"),
     [
         (lambda file: changed(file, "PRAGMA user_version=99"), "is of format 99"),
         (lambda file: changed(file, "PRAGMA application_id=99"), "is not the database of a run"),
@@ -265,7 +265,7 @@ def torn(file: Path) -> None:
         (torn, "is damaged"),
     ],
 )
-def test_damaged_run_is_refused_by_name(tmp_path, spoil, said):
+def test_damaged_run_is_refused_by_name(tmp_path, spoil, reason):
     file = tmp_path / RUN_DB
     written(tmp_path, [spoken(place) for place in range(12)])
     spoil(file)
@@ -273,7 +273,7 @@ def test_damaged_run_is_refused_by_name(tmp_path, spoil, said):
     for use in (lambda: read(tmp_path), lambda: written(tmp_path, [spoken(0)])):
         with pytest.raises(RunFolderError) as fault:
             use()
-        assert str(file) in str(fault.value) and said in str(fault.value)
+        assert str(file) in str(fault.value) and reason in str(fault.value)
         assert f"oversight cache rebuild {tmp_path}" in str(fault.value)
         assert "\n" not in str(fault.value)
     assert file.read_bytes() == before
@@ -285,17 +285,17 @@ def test_a_flipped_byte_gives_no_other_cell_and_is_told(tmp_path):
     cells = [spoken(place) for place in range(0, 40, 2)]
     written(tmp_path, cells)
     file = tmp_path / RUN_DB
-    content, told = file.read_bytes(), 0
+    content, refusals = file.read_bytes(), 0
     for at in range(100, len(content), 211):
         file.write_bytes(content[:at] + bytes((content[at] ^ 0xFF,)) + content[at + 1 :])
         try:
-            found = read(tmp_path)
+            readable = read(tmp_path)
         except RunFolderError as fault:
             assert str(file) in str(fault)
-            told += 1
+            refusals += 1
         else:
-            assert found == cells
-    assert told > 50
+            assert readable == cells
+    assert refusals > 50
 
 
 def columns() -> list[tuple[str, str, bool]]:
@@ -305,16 +305,16 @@ def columns() -> list[tuple[str, str, bool]]:
         tables = [
             name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type='table'")
         ]
-        named = [
+        described = [
             (table, about)
             for table in tables
             for about in db.execute(f"PRAGMA table_info({table})")
         ]
-    changed = [(table, name, False) for table, (_, name, *_) in named]
+    changed = [(table, name, False) for table, (_, name, *_) in described]
     # SQLite keeps the numbers of rows numbers, and an address may be any bytes.
     return changed + [
         (table, name, True)
-        for table, (n, name, kind, *_) in named
+        for table, (n, name, kind, *_) in described
         if n and kind != "BLOB" and name != "crc"
     ]
 
@@ -324,8 +324,8 @@ def full(tmp_path_factory) -> Path:
     """A run with rows in every table."""
     folder = tmp_path_factory.mktemp("full")
     problems = [
-        replace(each, question=replace(each.question, passage="The log of the harbour."))
-        for each in PROBLEMS
+        replace(problem, question=replace(problem.question, passage="The log of the harbour."))
+        for problem in PROBLEMS
     ]
     with closing(RunDatabase(folder)) as database:
         database.begin(problems, ROWS, {"name": b"1", "grid": stored_grid(GRID)})
@@ -344,8 +344,8 @@ def read_all(folder: Path) -> None:
 def alter(file: Path, table: str, column: str, sealed_again: bool) -> None:
     """Change a column of the first row of a table."""
     with closing(sqlite3.connect(file)) as db, db:
-        found = db.execute(f"SELECT * FROM {table} ORDER BY 1, 2")
-        names, row = [about[0] for about in found.description], found.fetchone()
+        cursor = db.execute(f"SELECT * FROM {table} ORDER BY 1, 2")
+        names, row = [about[0] for about in cursor.description], cursor.fetchone()
         keys = names[: 1 + (table in CHILDREN)]
         value = row[at := names.index(column)]
         # Beyond all other keys, so that none clashes.
@@ -401,11 +401,11 @@ def test_reader_of_a_settled_run_goes_on_while_it_is_written_again(
     written(tmp_path, cells)
     with RunTables.open(tmp_path) as tables:
         reading = tables.cells()
-        begun = [next(reading) for _ in range(300)]
+        first = [next(reading) for _ in range(300)]
         with closing(opened(tmp_path)) as writer:
             # All pages of the file are written again.
             writer.withdraw({spoken(0).calls[3].address})
-        assert begun + list(reading) == cells[:512] + read(tmp_path)[512:]
+        assert first + list(reading) == cells[:512] + read(tmp_path)[512:]
 
 
 def test_only_a_writer_undoes_a_write_that_was_cut_off_and_a_reader_names_the_journal(tmp_path):
@@ -419,32 +419,32 @@ def test_only_a_writer_undoes_a_write_that_was_cut_off_and_a_reader_names_the_jo
             (torn / f"{RUN_DB}{ending}").write_bytes(Path(f"{file}{ending}").read_bytes())
         writer.execute("ROLLBACK")
     assert (torn / RUN_DB).read_bytes() != file.read_bytes()
-    by_name = {each.name: each.read_bytes() for each in torn.iterdir()}
+    by_name = {path.name: path.read_bytes() for path in torn.iterdir()}
     with pytest.raises(RunFolderError, match=r"run\.db-journal undoes a write that was cut off"):
         RunTables.open(torn)
-    assert by_name == {each.name: each.read_bytes() for each in torn.iterdir()}
+    assert by_name == {path.name: path.read_bytes() for path in torn.iterdir()}
     RunDatabase(torn).close()
     with RunTables.open(torn) as after, RunTables.open(tmp_path) as before:
         assert after.fetched("SELECT * FROM cells") == before.fetched("SELECT * FROM cells")
 
 
 def test_a_log_that_no_process_writes_is_read_from_a_private_copy(tmp_path):
-    there = tmp_path / "there"
-    there.mkdir()
+    copy = tmp_path / "there"
+    copy.mkdir()
     written(tmp_path, [spoken(0)])
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(4)])
         for ending in ("", "-wal"):
-            (there / f"{RUN_DB}{ending}").write_bytes(
+            (copy / f"{RUN_DB}{ending}").write_bytes(
                 Path(f"{tmp_path / RUN_DB}{ending}").read_bytes()
             )
         assert read(tmp_path) == [spoken(0), spoken(4)], "its writer has it open"
-    before = everything(there)
-    assert read(there) == [spoken(0), spoken(4)]
-    assert everything(there) == before
-    (there / f"{RUN_DB}-journal").write_bytes(b"\0" * 600)
+    before = everything(copy)
+    assert read(copy) == [spoken(0), spoken(4)]
+    assert everything(copy) == before
+    (copy / f"{RUN_DB}-journal").write_bytes(b"\0" * 600)
     with pytest.raises(RunFolderError, match="has a journal and a log"):
-        read(there)
+        read(copy)
 
 
 def test_threads_may_read_one_run_side_by_side(tmp_path):
@@ -455,16 +455,16 @@ def test_threads_may_read_one_run_side_by_side(tmp_path):
         def look(n: int) -> list[RecordedCell]:
             return list(tables.cells())
 
-        for found in threads.map(look, range(24)):
-            assert found == cells
+        for loaded in threads.map(look, range(24)):
+            assert loaded == cells
 
 
 def test_first_fault_is_raised_where_undoing_fails_as_well(tmp_path):
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(0)])
 
-        def allowed(action: int, what: str | None, *about: object) -> int:
-            undoing = action == sqlite3.SQLITE_TRANSACTION and what == "ROLLBACK"
+        def allowed(action: int, operation: str | None, *about: object) -> int:
+            undoing = action == sqlite3.SQLITE_TRANSACTION and operation == "ROLLBACK"
             return sqlite3.SQLITE_DENY if undoing else sqlite3.SQLITE_OK
 
         writer.db.set_authorizer(allowed)
@@ -488,7 +488,7 @@ def test_a_network_file_system_is_told_from_a_local_one(tmp_path):
 
 
 def test_words_phrases_and_beginnings_are_found(tmp_path):
-    said = ["Crates of blue-green oranges", "oranges, of crates", "it's NAÏVE oranges"]
+    texts = ["Crates of blue-green oranges", "oranges, of crates", "it's NAÏVE oranges"]
 
     def found(words: str) -> list[int]:
         with RunTables.open(tmp_path) as tables:
@@ -497,7 +497,7 @@ def test_words_phrases_and_beginnings_are_found(tmp_path):
 
     with closing(opened(tmp_path)) as writer:
         # The first two cells share a speech, which is found in the first.
-        writer.write([spoken(1, said[0]), *(spoken(n * 2, each) for n, each in enumerate(said))])
+        writer.write([spoken(1, texts[0]), *(spoken(n * 2, text) for n, text in enumerate(texts))])
     assert found("oranges") == [0, 2, 4]
     assert found("of crates") == [0, 2]
     assert found('"of crates"') == [2]
@@ -514,38 +514,38 @@ def test_withdrawn_words_are_nowhere_in_the_file(tmp_path):
     secret = f"my own zanzibar story {'and more of it ' * 9}"
     part = replace(judged.judgements[0], text=secret, probs=(0.65625, 0.34375))
     theirs = [
-        replace(each, model="person/ann", text=secret) if each.model == "a/weak" else each
-        for each in cells[7].calls
+        replace(call, model="person/ann", text=secret) if call.model == "a/weak" else call
+        for call in cells[7].calls
     ]
     cells[7] = replace(cells[7], calls=tuple(theirs), outcome=replace(judged, judgements=(part,)))
     unread = Failure("unreadable", "no number", secret, part.call, "Judge")
     cells[8] = replace(cells[7], place=16, id=f"{16:016x}", outcome=unread)
     with closing(opened(tmp_path)) as writer:
         writer.write(cells)
-        addresses = {each.address for each in cells[7].calls if "person" in each.model}
+        addresses = {call.address for call in cells[7].calls if "person" in call.model}
         assert len(addresses) == 2
         assert writer.withdraw(addresses) == writer.withdraw(addresses) == 2
     with RunTables.open(tmp_path) as tables:
         assert b"zanzibar" not in tables.file.read_bytes()
         assert tables.count() == (len(cells) - 2, 0)
         assert b"0.65625" not in tables.file.read_bytes()
-        left = list(tables.cells())
-    for cell in left[7:9]:
+        after = list(tables.cells())
+    for cell in after[7:9]:
         assert cell.outcome == NotRun("withdrawn")
         assert {call.text for call in cell.calls if "person" in call.model} == {TAKEN_BACK}
-    assert left[:7] + left[9:] == cells[:7] + cells[9:]
+    assert after[:7] + after[9:] == cells[:7] + cells[9:]
 
 
 def test_nothing_is_said_to_be_withdrawn_where_the_index_of_addresses_was_damaged(tmp_path):
     cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 1200, 2)]
     address = bytes(range(32)).hex()
-    *others, own = cells[0].calls
+    *others, last = cells[0].calls
     written(
-        tmp_path, [replace(cells[0], calls=(*others, replace(own, address=address)))], cells[1:]
+        tmp_path, [replace(cells[0], calls=(*others, replace(last, address=address)))], cells[1:]
     )
-    file, there = tmp_path / RUN_DB, bytes.fromhex(address)
+    file, digest = tmp_path / RUN_DB, bytes.fromhex(address)
     # The row has the whole address, the index its beginning alone.
-    entry = re.escape(there[:4]) + b"(?!" + re.escape(there[4:]) + b")"
+    entry = re.escape(digest[:4]) + b"(?!" + re.escape(digest[4:]) + b")"
     damaged, count = re.subn(entry, bytes(4), file.read_bytes())
     assert count == 1
     file.write_bytes(damaged)
