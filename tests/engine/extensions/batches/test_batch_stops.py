@@ -196,18 +196,18 @@ async def test_progress_line_names_the_cause_of_a_wait(bench, monkeypatch, answe
     observer, counted = Lines(), []
     async with bench.server(delay=60.0) as server:
         await bench.run(server, no_wait=True)
-        shown, loaded = server.desk._shown, bench.loaded(server.url)
+        status, loaded = server.desk._shown, bench.loaded(server.url)
         sleep = loaded.stop_token.sleep
 
         async def looked(seconds: float) -> None:
             counted.append(observer.snapshot().models)
             if len(counted) == 3:
-                monkeypatch.setattr(server.desk, "_shown", shown)
+                monkeypatch.setattr(server.desk, "_shown", status)
                 end_batches(server, BatchProfile())
             await sleep(seconds)
 
         monkeypatch.setattr(loaded.stop_token, "sleep", looked)
-        monkeypatch.setattr(server.desk, "_shown", lambda *args: shown(*args) | answer)
+        monkeypatch.setattr(server.desk, "_shown", lambda *args: status(*args) | answer)
         went = await bench.run(server, loaded=loaded, observers=[observer])
         assert server.counts()["lines_twice"] == 0
     assert went.halt is None

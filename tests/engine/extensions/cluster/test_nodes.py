@@ -49,7 +49,7 @@ class Nodes:
         port = self.address.rpartition(":")[2]
         role = ["--head", "--port", port] if number == 1 else ["--address", self.address]
         folder = ["--temp-dir", str(home), "--include-dashboard", "false"] if number == 1 else []
-        known = {"HOME": str(home), "PATH": os.environ["PATH"], "NODE": f"{self._folder}/{number}"}
+        basis = {"HOME": str(home), "PATH": os.environ["PATH"], "NODE": f"{self._folder}/{number}"}
         self._started.append(
             subprocess.Popen(
                 [
@@ -58,7 +58,7 @@ class Nodes:
                     *("--disable-usage-stats", "--object-store-memory", "100000000"),
                 ],
                 cwd=home,
-                env=known | {"RAY_memory_monitor_refresh_ms": "0"} | environment,
+                env=basis | {"RAY_memory_monitor_refresh_ms": "0"} | environment,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
@@ -123,12 +123,12 @@ def test_kills_of_a_worker_the_driver_and_a_node_lose_only_calls_in_flight(tmp_p
                     process = desk.start(*flags)
                 elif killed == "node":
                     nodes.kill(2)
-                done = end(process)
-                assert done.returncode == 0, f"{killed}: {done.stderr}"
+                result = end(process)
+                assert result.returncode == 0, f"{killed}: {result.stderr}"
                 received = counts(url)
                 again = desk.sit_here(*flags[4:], "--run-folder", "again", "--cache", "replay")
             assert again.code == 0, again.err
-            assert done.stdout == again.out, killed
+            assert result.stdout == again.out, killed
             assert b'"failure"' not in (desk.run / "outcomes.jsonl").read_bytes(), killed
             for name in ("outcomes.jsonl", "report/report.json"):
                 written = [(folder / run / name).read_bytes() for run in ("run", "again")]
@@ -148,10 +148,10 @@ def test_nodes_that_differ_are_refused_by_name_before_the_first_call(tmp_path):
             desk = Desk(tmp_path)
             flags = "--ray", nodes.address, "--workers", "4", "--store", database.database()
             with desk.server({}) as url:
-                done = end(desk.start(*flags))
+                result = end(desk.start(*flags))
                 assert counts(url).get("requests", 0) == 0
-        assert done.returncode == 2, done.stderr
-        (line,) = [line for line in done.stderr.splitlines() if line.startswith("node ")]
+        assert result.returncode == 2, result.stderr
+        (line,) = [line for line in result.stderr.splitlines() if line.startswith("node ")]
         lacks = "has no ANTHROPIC_API_KEY: set it in the environment"
         words = (
             [*other, *other.values(), f"{url}/v1"] if environment.keys() > KEYS.keys() else [lacks]

@@ -37,15 +37,15 @@ def started(desk: Desk, short: str, *flags: str) -> "Popen[str]":
 
 def workers(short: str) -> list[int]:
     """The workers that keep their files there, by their process ids."""
-    found = []
+    pids = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             ours = f"RAY_TMPDIR={short}".encode() in (process / "environ").read_bytes()
             if ours and b"ray::Worker" in (process / "cmdline").read_bytes():
-                found.append(int(process.name))
+                pids.append(int(process.name))
         except OSError:
             pass  # it has ended meanwhile
-    return found
+    return pids
 
 
 @pytest.mark.real
@@ -58,9 +58,9 @@ def test_three_workers_write_what_one_process_writes(tmp_path, short):
         "protocols: [naive_judge, debate, market_making]\n"
     )
     alone = desk.sit_here("--run-folder", "alone", "--store", "other")
-    done = end(started(desk, short))
-    assert done.returncode == alone.code, done.stderr
-    assert done.stdout == alone.out, "what Ray prints is no part of the result"
+    result = end(started(desk, short))
+    assert result.returncode == alone.code, result.stderr
+    assert result.stdout == alone.out, "what Ray prints is no part of the result"
     run, other = desk.run, tmp_path / "alone"
     assert (run / "outcomes.jsonl").read_bytes() == (other / "outcomes.jsonl").read_bytes()
     assert (run / "report" / "report.json").read_bytes() == (
@@ -76,16 +76,16 @@ def test_three_workers_keep_the_limits_of_one_ask_once_and_show_no_key(tmp_path,
     # The server refuses what exceeds these, and counts it.
     desk.file.write_text(desk.file.read_text().replace("concurrency: 6", "requests: 1200"))
     with desk.server({"requests_per_minute": 1200}) as url:
-        done = end(started(desk, short))
-        seen = counts(url)
+        result = end(started(desk, short))
+        served = counts(url)
         again = desk.sit_here("--run-folder", "again", "--cache", "replay")
-    assert done.returncode == again.code == 0, done.stderr
-    assert done.stdout == again.out
-    assert seen.get("rate_limit", 0) == 0
-    assert desk.account().stored == desk.account().sent == seen["ok"] == seen["requests"]
-    assert seen.get("repeats", 0) == 0
-    kept = [file for file in Path(short).rglob("*") if file.is_file()]
-    assert kept and not any(CANARY.encode() in file.read_bytes() for file in kept)
+    assert result.returncode == again.code == 0, result.stderr
+    assert result.stdout == again.out
+    assert served.get("rate_limit", 0) == 0
+    assert desk.account().stored == desk.account().sent == served["ok"] == served["requests"]
+    assert served.get("repeats", 0) == 0
+    files = [file for file in Path(short).rglob("*") if file.is_file()]
+    assert files and not any(CANARY.encode() in file.read_bytes() for file in files)
 
 
 @pytest.mark.real
@@ -96,16 +96,16 @@ def test_a_killed_worker_is_replaced_and_loses_and_counts_nothing_twice(tmp_path
         process = started(desk, short)
         until(lambda: counts(url).get("ok", 0) >= 30, process)
         os.kill(workers(short)[0], signal.SIGKILL)
-        done = end(process)
-        seen = counts(url)
+        result = end(process)
+        served = counts(url)
         again = desk.sit_here("--run-folder", "again", "--cache", "replay")
-    assert done.returncode == again.code == 0, done.stderr
-    assert done.stdout == again.out
+    assert result.returncode == again.code == 0, result.stderr
+    assert result.stdout == again.out
     outcomes = [(tmp_path / run / "outcomes.jsonl").read_bytes() for run in ("run", "again")]
     assert outcomes[0] == outcomes[1] and b'"failure"' not in outcomes[0]
     account = desk.account()
     # What was in flight at the dead one's last word is in doubt; the rest is known.
-    assert account.stored <= seen["ok"] and account.sent <= seen["requests"]
+    assert account.stored <= served["ok"] and account.sent <= served["requests"]
     assert spoken(desk.run) == spoken(tmp_path / "again")
 
 
@@ -131,8 +131,8 @@ def test_a_stop_saves_what_is_in_flight_and_the_same_command_goes_on(tmp_path, s
         until(lambda: counts(url).get("ok", 0) >= 30, process)
         # As a terminal does it: every process of the group gets it.
         os.killpg(process.pid, signal.SIGINT)
-        done = end(process)
-        assert done.returncode == 130, done.stderr
+        result = end(process)
+        assert result.returncode == 130, result.stderr
         landed = counts(url)["ok"]
         assert desk.account().stored == landed
         went = end(started(desk, short))
@@ -160,8 +160,8 @@ def test_what_kills_every_worker_fails_alone(tmp_path, short):
         "name: s\nproblems: {bundled: arithmetic}\nagents: sim/strong\njudges: sim/judge\n"
         "protocols: ['mine.py:Deadly']\n"
     )
-    done = end(started(desk, short))
-    assert done.returncode == 1, done.stderr
+    result = end(started(desk, short))
+    assert result.returncode == 1, result.stderr
     lines = (desk.run / "outcomes.jsonl").read_bytes().splitlines()
     failed = [line for line in lines if b'"failure"' in line]
     assert failed and all(b'"kind":"crash"' in line for line in failed) and len(lines) == 4
@@ -172,10 +172,10 @@ def test_what_kills_every_worker_fails_alone(tmp_path, short):
 def test_a_cluster_needs_a_store_that_its_machines_reach(tmp_path):
     desk = Desk(tmp_path)
     with desk.server({}) as url:
-        done = desk.sit_here("--ray", "127.0.0.1:1")
+        result = desk.sit_here("--ray", "127.0.0.1:1")
         assert "requests" not in counts(url)
-    assert done.code == 2
-    assert "is a folder, which the machines of a cluster do not share" in done.err
+    assert result.code == 2
+    assert "is a folder, which the machines of a cluster do not share" in result.err
 
 
 @pytest.mark.wire
@@ -185,8 +185,8 @@ def test_without_ray_one_line_names_the_extra(tmp_path):
         "import sys; sys.modules['ray'] = None\nfrom oversight.engine.__main__ import main\nmain()"
     )
     with desk.server({}) as url:
-        done = desk.sit("--workers", "2", script=hidden)
+        result = desk.sit("--workers", "2", script=hidden)
         assert "requests" not in counts(url)
-    assert done.returncode == 2
-    (line,) = [line for line in done.stderr.splitlines() if "Ray" in line]
+    assert result.returncode == 2
+    (line,) = [line for line in result.stderr.splitlines() if "Ray" in line]
     assert line.startswith("several workers need Ray: ") and "pip install" in line

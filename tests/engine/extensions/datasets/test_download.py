@@ -24,7 +24,7 @@ FILES = {"file.bin": WHOLE, "dev.jsonl": b"{}\n", "train.jsonl": b"{}\n{}\n", "t
 @pytest.fixture
 def host() -> Iterator[str]:
     with answering(
-        lambda asked: (200, FILES[name]) if (name := asked.path[1:]) in FILES else (404, b"")
+        lambda request: (200, FILES[name]) if (name := request.path[1:]) in FILES else (404, b"")
     ) as (url, _):
         yield url
 
@@ -53,7 +53,7 @@ async def test_a_cut_connection_leaves_nothing_behind(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "sha256", "told"),
+    ("name", "place", "sha256", "message"),
     [
         ("file.bin", "file.bin", "0" * 64, rf"sha256 is {SHA}, not 0{{64}}; nothing was kept"),
         ("none.bin", "none.bin", "", r"/none\.bin: the server answers 404 Not Found"),
@@ -61,10 +61,10 @@ async def test_a_cut_connection_leaves_nothing_behind(tmp_path):
     ],
 )
 def test_a_file_that_is_missing_or_differs_is_refused_and_leaves_nothing(
-    host, tmp_path, name, place, sha256, told
+    host, tmp_path, name, place, sha256, message
 ):
     (tmp_path / "taken").write_text("a file")
-    with pytest.raises(DownloadError, match=told):
+    with pytest.raises(DownloadError, match=message):
         download(f"{host}/{name}", tmp_path / place, sha256=sha256)
     assert left(tmp_path) == ["taken"]
 
@@ -85,24 +85,24 @@ def test_fetch_takes_every_file_tells_its_checksum_and_how_to_read_it(
     host, tmp_path, monkeypatch, command
 ):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    told = command("dataset", "fetch", "boolq", "-o", str(tmp_path / "b"), "--from", f"{host}/")
-    assert (told.code, left(tmp_path / "b")) == (0, ["dev.jsonl", "train.jsonl"])
+    result = command("dataset", "fetch", "boolq", "-o", str(tmp_path / "b"), "--from", f"{host}/")
+    assert (result.code, left(tmp_path / "b")) == (0, ["dev.jsonl", "train.jsonl"])
     digest = hashlib.sha256(b"{}\n").hexdigest()
-    assert f"sha256 {digest}, its authors publish none to compare" in told.err
-    assert "licence: CC BY-SA 3.0" in told.err
-    assert told.out == f"problems: {{boolq: {{path: {tmp_path / 'b'}/dev.jsonl}}}}\n"
+    assert f"sha256 {digest}, its authors publish none to compare" in result.err
+    assert "licence: CC BY-SA 3.0" in result.err
+    assert result.out == f"problems: {{boolq: {{path: {tmp_path / 'b'}/dev.jsonl}}}}\n"
     # A known checksum is held against a mirror.
-    told = command("dataset", "fetch", "gsm8k", "-o", str(tmp_path / "g"), "--from", host)
-    assert told.code and "nothing was kept" in told.err
-    assert "see https://github.com/openai/grade-school-math" in told.err
+    result = command("dataset", "fetch", "gsm8k", "-o", str(tmp_path / "g"), "--from", host)
+    assert result.code and "nothing was kept" in result.err
+    assert "see https://github.com/openai/grade-school-math" in result.err
     assert left(tmp_path / "g") == []
 
 
 def test_the_table_names_each_file_once_over_https():
-    for name, each in originals().items():
-        assert bool(each.files) != bool(each.accept), name
-        assert len({file.name for file in each.files}) == len(each.files)
-        for file in each.files:
+    for name, original in originals().items():
+        assert bool(original.files) != bool(original.accept), name
+        assert len({file.name for file in original.files}) == len(original.files)
+        for file in original.files:
             assert file.url.startswith("https://")
             assert re.fullmatch(r"|[0-9a-f]{64}", file.sha256)
-        assert each.loader.format(folder="F").startswith(f"{name}: {{")
+        assert original.loader.format(folder="F").startswith(f"{name}: {{")

@@ -38,16 +38,16 @@ class Writer:
                     return answer
                 return json.dumps({"steps": ["4+12 = 16.0", "so 16"], "answer": answer})
             case "plausibility":
-                shown = re.findall(r'<answer label="wrong">\n(.*)', prompt(call).system)[0]
-                rating = self.ratings.get(shown, 5)
-                return json.dumps({"plausibility": rating, "right": shown in self.right})
+                text = re.findall(r'<answer label="wrong">\n(.*)', prompt(call).system)[0]
+                rating = self.ratings.get(text, 5)
+                return json.dumps({"plausibility": rating, "right": text in self.right})
         raise AssertionError(prompt(call).task)
 
 
-async def written(writer, known=CRATES, **settings):
+async def written(writer, problem=CRATES, **settings):
     ask = Scripted(writer)
     settings = {"drafts": len(writer.answers)} | settings
-    return await Generator("sim/writer", **settings).write(known, ask), ask
+    return await Generator("sim/writer", **settings).write(problem, ask), ask
 
 
 async def test_a_draft_is_written_on_each_mistake_and_rated():
@@ -57,12 +57,12 @@ async def test_a_draft_is_written_on_each_mistake_and_rated():
         ("47", 3),
         ("96", 5),
     ]
-    asked = [prompt(call) for call in ask.calls]
-    assert [each.task for each in asked] == ["mistakes"] + ["solution"] * 3 + ["plausibility"] * 3
-    for mistake, each in zip(("add", "round", "skip"), asked[1:4], strict=True):
-        assert f"<statement>\n{mistake}\n</statement>" in each.user
-    assert all(CRATES.text in each.system and "48" in each.system for each in asked)
-    assert not any('label="wrong"' in each.system for each in asked[:4])
+    prompts = [prompt(call) for call in ask.calls]
+    assert [read.task for read in prompts] == ["mistakes"] + ["solution"] * 3 + ["plausibility"] * 3
+    for mistake, read in zip(("add", "round", "skip"), prompts[1:4], strict=True):
+        assert f"<statement>\n{mistake}\n</statement>" in read.user
+    assert all(CRATES.text in read.system and "48" in read.system for read in prompts)
+    assert not any('label="wrong"' in read.system for read in prompts[:4])
 
 
 async def test_a_draft_is_laid_out_as_the_right_solution_is():
@@ -94,7 +94,7 @@ REFUSED = Reply("No.", outcome="refused")
 
 
 @pytest.mark.parametrize(
-    ("writer", "known"),
+    ("writer", "problem"),
     [
         *((Writer([number, 36]), CRATES) for number in NUMBERS),
         *((Writer([text, "Green"]), COLOUR) for text in ("dark  RED", " ", "")),
@@ -102,10 +102,10 @@ REFUSED = Reply("No.", outcome="refused")
         (Writer(["Crimson", "Green"], right=("Crimson",)), COLOUR),
         (Writer([16, REFUSED, Reply("hm"), 36], {"16": 11}), CRATES),
     ],
-    ids=lambda each: repr(each.answers[0]) if isinstance(each, Writer) else "",
+    ids=lambda value: repr(value.answers[0]) if isinstance(value, Writer) else "",
 )
-async def test_a_draft_that_cannot_be_used_is_dropped(writer, known):
-    drafts, _ = await written(writer, known)
+async def test_a_draft_that_cannot_be_used_is_dropped(writer, problem):
+    drafts, _ = await written(writer, problem)
     assert [draft.answer.text for draft in drafts] == [str(writer.answers[-1])]
 
 
@@ -143,10 +143,10 @@ def test_of_about_equally_plausible_drafts_the_one_that_balances_form_is_picked(
     many = [
         Known(f"q{n}", f"How many, {n}?", Answer("", "48"), group=str(n % 10)) for n in range(100)
     ]
-    problems = picked([(known, drafts_of(("1001", 7), ("9", 6.5))) for known in many])
+    problems = picked([(problem, drafts_of(("1001", 7), ("9", 6.5))) for problem in many])
     assert leakage_check(problems).leaks == ()
     # Without a choice every wrong number is the longer one, and the gate shuts.
-    assert leakage_check(picked([(known, drafts_of(("1001", 7))) for known in many])).leaks
+    assert leakage_check(picked([(problem, drafts_of(("1001", 7))) for problem in many])).leaks
 
 
 def test_labels_follow_the_seed_and_earlier_picks_stay_when_questions_are_added():

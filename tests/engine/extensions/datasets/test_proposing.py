@@ -65,12 +65,12 @@ async def production_over(ask, file, store, lanes=2):
 
 
 async def test_a_production_that_stopped_asks_no_call_twice_and_ends_alike(tasks):
-    asked = 0
+    calls = 0
 
     def answer(call):
-        nonlocal asked
-        asked += 1
-        if asked > 7:
+        nonlocal calls
+        calls += 1
+        if calls > 7:
             raise ProviderDown("down")
         return planted(call)
 
@@ -81,9 +81,9 @@ async def test_a_production_that_stopped_asks_no_call_twice_and_ends_alike(tasks
     again, halt = await production_over(ask, tasks, store)
     assert halt is None
     assert len(ask.calls) == 24 - 7
-    whole, _ = await production_over(Scripted(planted), tasks, MemoryStore(), lanes=64)
-    assert again.results() == whole.results()
-    grades = {(instruction_of(one.id)[0], one.grade.right) for one in whole.results()}
+    complete, _ = await production_over(Scripted(planted), tasks, MemoryStore(), lanes=64)
+    assert again.results() == complete.results()
+    grades = {(instruction_of(one.id)[0], one.grade.right) for one in complete.results()}
     assert grades == {("right", True), ("fault", False)}
 
 
@@ -147,10 +147,10 @@ def test_answers_are_graded_elsewhere_and_come_back_with_a_label(tasks, command:
     graded[0]["grade"] = "unsure"
     (tasks.parent / "graded.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in graded))
     words = ("dataset", "propose", "graded.jsonl", "--answers", "proposal", "--checker", "label")
-    done = command(*words, "--column", "grade", "-o", "p.jsonl", "--pairs", "q.jsonl")
-    assert done.code == 0, done.err
-    assert "instructed right: graded right 5, wrong 0, ungraded 1" in done.err
-    assert "many are ungraded: 1 × its grade is neither right nor wrong" in done.err
+    result = command(*words, "--column", "grade", "-o", "p.jsonl", "--pairs", "q.jsonl")
+    assert result.code == 0, result.err
+    assert "instructed right: graded right 5, wrong 0, ungraded 1" in result.err
+    assert "many are ungraded: 1 × its grade is neither right nor wrong" in result.err
     assert [one.id for one in JsonLines("q.jsonl").load(tasks.parent)] == [
         f"t{n}" for n in range(1, 6)
     ]
@@ -181,8 +181,8 @@ def test_wrong_input_is_refused_before_anything_is_written(
 ):
     (tasks.parent / "best.yaml").write_text("{model: sim/strong, best_of: 2}")
     (tasks.parent / "two.yaml").write_text("model: [sim/strong, sim/weak]")
-    done = command("dataset", "propose", "tasks.jsonl", *words.split())
-    assert (done.code, message in done.err) == (code, True), done.err
+    result = command("dataset", "propose", "tasks.jsonl", *words.split())
+    assert (result.code, message in result.err) == (code, True), result.err
     assert not (tasks.parent / "p").exists()
     assert tasks.read_text().startswith('{"id": "t0"')
 
@@ -216,7 +216,7 @@ def test_the_examples_of_open_tasks_run(place: Path, command: Command, name, che
     assert (len(drawn), missing.total()) == (len(tasks), 0)
     write_jsonl(balanced(map(accept_or_reject, work.results())), place / "p.jsonl")
     words = ("--set", f"problems={{file: {place / 'p.jsonl'}}}", "--run-folder", "run")
-    done = command("run", EXAMPLES / "open_tasks.yaml", *words)
-    assert done.code == 0, done.err
+    result = command("run", EXAMPLES / "open_tasks.yaml", *words)
+    assert result.code == 0, result.err
     rows = json.loads(command("measure", "proposals", "run", "--json").out)["rows"]
     assert [row["proposer"]["n"] for row in rows] == [len(tasks)] * 5

@@ -76,8 +76,8 @@ def test_the_file_names_the_servers_model_its_address_and_its_slots(place, comma
 
 @pytest.mark.wire
 def test_key_is_sent_and_a_missing_one_is_named():
-    def locked(asked: Asked) -> tuple[int, bytes]:
-        return pages({"/v1/models": MODELS})(asked) if asked.key == "Bearer secret" else (401, b"")
+    def locked(query: Asked) -> tuple[int, bytes]:
+        return pages({"/v1/models": MODELS})(query) if query.key == "Bearer secret" else (401, b"")
 
     with answering(locked) as (address, _):
         assert (

@@ -87,14 +87,14 @@ async def asked(
     patience = openai.Timeout(20.0, read=0.2 if fault == "stall" else 20.0)
     async with clients(profile, says(reply) if reply else None, patience) as (*ask, server):
         try:
-            told = await ask[which](**settings)
+            answer = await ask[which](**settings)
         except (openai.OpenAIError, anthropic.AnthropicError) as exc:
-            shown = f"{type(exc).__name__} {getattr(exc, 'code', None) or ''}".rstrip()
+            text = f"{type(exc).__name__} {getattr(exc, 'code', None) or ''}".rstrip()
         else:
-            shown = told.model_dump_json(exclude_none=True, exclude={"id", "created"})
+            text = answer.model_dump_json(exclude_none=True, exclude={"id", "created"})
         # It may not have read yet what its client gave up.
         await asyncio.to_thread(until, lambda: not fault or server.counts().get(fault) == 1)
-    return re.sub(r"127\.0\.0\.1:\d+", "SERVER", shown)
+    return re.sub(r"127\.0\.0\.1:\d+", "SERVER", text)
 
 
 @sessions(Path(__file__).with_name("rehearsal.md"))
@@ -143,15 +143,15 @@ async def test_equal_requests_meet_the_same_fates_whatever_the_order_they_come_i
     profile = Profile((FaultWindow("server_error", 0.3), FaultWindow("overloaded", 0.3)), seed=5)
 
     async def fates(order: list[int]) -> dict[int, str]:
-        found: dict[int, str] = {}
+        fate_of: dict[int, str] = {}
         async with clients(profile) as (chat, _, _):
             for n in order:
                 try:
                     await chat(messages=[{"role": "user", "content": f"{n}?"}])
-                    found[n] = "ok"
+                    fate_of[n] = "ok"
                 except openai.InternalServerError as exc:
-                    found[n] = str(exc.status_code)
-        return found
+                    fate_of[n] = str(exc.status_code)
+        return fate_of
 
     forwards = await fates(list(range(20)))
     assert await fates(list(reversed(range(20)))) == forwards
@@ -197,9 +197,9 @@ def test_it_runs_from_the_command_line_and_stops_when_told():
         url = server.stdout.readline().strip()
         client = openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)
         with client:
-            said = client.chat.completions.create(model="m", messages=ASKED)
+            reply = client.chat.completions.create(model="m", messages=ASKED)
         server.terminate()
-    assert said.choices[0].message.content.startswith("word0 word1 word2")
+    assert reply.choices[0].message.content.startswith("word0 word1 word2")
     assert server.returncode == 0
 
 
@@ -227,22 +227,22 @@ async def test_openais_own_client_gets_along_with_it():
     ):
         content = b"".join(orjson.dumps(line) + b"\n" for line in lines)
         file = await client.files.create(file=("in.jsonl", content), purpose="batch")
-        made = await client.batches.create(
+        created = await client.batches.create(
             input_file_id=file.id,
             endpoint="/v1/chat/completions",
             completion_window="24h",
             metadata={"mark": "x"},
         )
-        batch = await client.batches.retrieve(made.id)
+        batch = await client.batches.retrieve(created.id)
         assert (batch.status, batch.metadata) == ("completed", {"mark": "x"})
-        assert [each.id async for each in client.batches.list()] == [batch.id]
-        found: dict[str, Any] = {}
+        assert [listed.id async for listed in client.batches.list()] == [batch.id]
+        results: dict[str, Any] = {}
         for name in (batch.output_file_id, batch.error_file_id):
             assert name is not None
-            told = (await client.files.content(name)).content
-            found |= {line["custom_id"]: line for line in map(orjson.loads, told.splitlines())}
-    assert sorted(found) == [f"c{n}" for n in range(8)]
-    codes = {(line["error"] or {}).get("code") for line in found.values()}
+            output = (await client.files.content(name)).content
+            results |= {line["custom_id"]: line for line in map(orjson.loads, output.splitlines())}
+    assert sorted(results) == [f"c{n}" for n in range(8)]
+    codes = {(line["error"] or {}).get("code") for line in results.values()}
     assert codes == {None, "batch_expired"}
 
 
@@ -252,12 +252,12 @@ async def test_anthropics_own_client_gets_along_with_it():
         anthropic.AsyncAnthropic(api_key="k", base_url=server.url, max_retries=0) as client,
     ):
         requests: Any = [{"custom_id": f"c{n}", "params": BODY} for n in range(8)]
-        made = await client.messages.batches.create(requests=requests)
-        batch = await client.messages.batches.retrieve(made.id)
+        created = await client.messages.batches.create(requests=requests)
+        batch = await client.messages.batches.retrieve(created.id)
         assert batch.processing_status == "ended"
-        assert [each.id async for each in client.messages.batches.list()] == [batch.id]
-        results = await client.messages.batches.results(made.id)
-        kinds = {each.custom_id: each.result.type async for each in results}
+        assert [item.id async for item in client.messages.batches.list()] == [batch.id]
+        results = await client.messages.batches.results(created.id)
+        kinds = {item.custom_id: item.result.type async for item in results}
     assert sorted(kinds) == [f"c{n}" for n in range(8)]
     assert set(kinds.values()) == {"succeeded", "expired"}
     assert batch.request_counts.succeeded == sum(kind == "succeeded" for kind in kinds.values())

@@ -59,9 +59,9 @@ def rehearsed(sweep: Path, *flags: str) -> tuple[int, dict]:
 @pytest.mark.wire
 @pytest.mark.parametrize("profile", ["calm", "busy", "storm"])
 def test_a_sweep_is_rehearsed_whole_and_the_ledger_is_what_the_server_saw(sweep, profile):
-    code, told = rehearsed(sweep, "--rehearse", profile, "--speed", "20")
-    run, total = told["rehearsal"], told["total"]
-    assert told["agrees"]
+    code, report = rehearsed(sweep, "--rehearse", profile, "--speed", "20")
+    run, total = report["rehearsal"], report["total"]
+    assert report["agrees"]
     assert (run["cells"], run["finished"]) == (CELLS, CELLS)
     assert code == (1 if run["failed"] else 0)
     assert (
@@ -84,10 +84,10 @@ def test_a_sweep_is_rehearsed_whole_and_the_ledger_is_what_the_server_saw(sweep,
 @pytest.mark.parametrize("profile", ["calm", "storm"])
 def test_rehearsal_mixes_batches_and_live_calls(sweep, profile):
     sweep.write_text(f"{SWEEP}models: {{compatible/lab/llama: {{batch: false}}}}")
-    code, told = rehearsed(sweep, "--batch", "--rehearse", profile, "--speed", "200")
-    run, server = told["rehearsal"], told["rehearsal"]["server"]
+    code, report = rehearsed(sweep, "--batch", "--rehearse", profile, "--speed", "200")
+    run, server = report["rehearsal"], report["rehearsal"]["server"]
     assert (run["cells"], run["finished"]) == (CELLS, CELLS)
-    assert told["agrees"]
+    assert report["agrees"]
     assert code == (1 if run["failed"] else 0)
     assert server["batches"] >= 2
     assert (server["lines"], server["lines_twice"]) == (server["lines_ended"], 0)
@@ -95,7 +95,7 @@ def test_rehearsal_mixes_batches_and_live_calls(sweep, profile):
     assert server["requests"] >= sum(count for _, count in live["outcomes"]) > 0
     assert run["planned"]["waves"] >= 3
     if profile == "calm":
-        assert (run["failed"], told["total"]["faults"]) == (0, [])
+        assert (run["failed"], report["total"]["faults"]) == (0, [])
     else:
         # A sequential debate of one round is three waves, and each takes the profile's minute.
         assert run["seconds"] > 3 * 60
@@ -170,22 +170,22 @@ def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(de
         sitting = desk.start("--batch")
         until(lambda: vendor.server.counts().get("batches") == 3)
         sitting.send_signal(signal.SIGINT)
-        _, told = sitting.communicate(timeout=PATIENCE)
+        _, errors = sitting.communicate(timeout=PATIENCE)
         out = vendor.server.counts()["lines"]
-        assert sitting.returncode == 130, told
-        assert f"left there: 3 batches of {out} calls\n" in told
-        assert "· resume with: oversight run sweep.yaml" in told
+        assert sitting.returncode == 130, errors
+        assert f"left there: 3 batches of {out} calls\n" in errors
+        assert "· resume with: oversight run sweep.yaml" in errors
         assert desk.status()["pending_batches"] == f"3 batches of {out} calls"
         early = desk.sit_here("--batch", "--no-wait")
         assert early.code == 3 and "in flight. Nothing more is sent" in early.err
         assert "· in a while: oversight run sweep.yaml" in early.err
         end_batches(vendor.server, BatchProfile())
-        done = desk.sit_here("--batch")
-        seen = vendor.server.counts()
-    assert done.code == 0
-    assert seen["lines_twice"] == 0
-    assert desk.account().sent == seen["lines"]
-    assert "requests" not in seen
+        result = desk.sit_here("--batch")
+        served = vendor.server.counts()
+    assert result.code == 0
+    assert served["lines_twice"] == 0
+    assert desk.account().sent == served["lines"]
+    assert "requests" not in served
     cost = desk.account().dollars
     assert 0 < cost < 0.1
     assert f" out, ${cost:.4f}\n" in desk.here("status", "run").out
@@ -194,15 +194,15 @@ def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(de
 @pytest.mark.wire
 def test_a_plan_in_batches_costs_half_and_tells_the_waves(desk):
     desk.environment = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
-    whole, half = (
+    live, half = (
         orjson.loads(desk.here("plan", "sweep.yaml", "--limit", "2", "--json", *flags).out)
         for flags in ([], ["--batch"])
     )
-    assert half["cost"]["likely"] == pytest.approx(whole["cost"]["likely"] / 2)
-    assert (whole["plan"]["waves"], half["plan"]["waves"]) == (0, 5)
-    told = desk.here("plan", "sweep.yaml", "--limit", "2", "--batch").out
-    assert "in batches: 5 passes" in told
-    assert "typically 5 hours, at most 5 days; asked live" in told
+    assert half["cost"]["likely"] == pytest.approx(live["cost"]["likely"] / 2)
+    assert (live["plan"]["waves"], half["plan"]["waves"]) == (0, 5)
+    output = desk.here("plan", "sweep.yaml", "--limit", "2", "--batch").out
+    assert "in batches: 5 passes" in output
+    assert "typically 5 hours, at most 5 days; asked live" in output
 
 
 FIRST_LIVE = ROOT / "examples" / "first-live.yaml"
@@ -211,8 +211,8 @@ FIRST_LIVE = ROOT / "examples" / "first-live.yaml"
 def steps() -> list[list[str]]:
     """The commands of the Makefile."""
     (recipe,) = re.findall(r"^first-live:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.M)
-    found = [line.removeprefix("\t$(BIN)/oversight ") for line in recipe.splitlines()]
-    return [shlex.split(line.replace("$(LIVE)", "")) for line in found]
+    commands = [line.removeprefix("\t$(BIN)/oversight ") for line in recipe.splitlines()]
+    return [shlex.split(line.replace("$(LIVE)", "")) for line in commands]
 
 
 @pytest.mark.wire
@@ -220,20 +220,20 @@ def test_it_needs_nothing_but_a_key_and_writes_a_report_pages_and_a_pack(tmp_pat
     for place in (tmp_path, tmp_path / "keyless"):
         (place / "examples").mkdir(parents=True)
         (place / "examples" / FIRST_LIVE.name).write_text(FIRST_LIVE.read_text())
-    first, *rest = steps()
+    first, *others = steps()
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    own = {"OVERSIGHT_STORE": str(tmp_path / "store")}
-    keyless = within(*first, cwd=tmp_path / "keyless", **own)
+    variables = {"OVERSIGHT_STORE": str(tmp_path / "store")}
+    keyless = within(*first, cwd=tmp_path / "keyless", **variables)
     assert keyless.code == 2
     assert "OPENAI_API_KEY is not set; needed by" in keyless.err
     with serving(["--sweep", str(FIRST_LIVE)]) as url:
-        own |= {"OPENAI_API_KEY": "sk-rehearsed-51c07", "OPENAI_BASE_URL": f"{url}/v1"}
-        run = within(*first, cwd=tmp_path, **own)
+        variables |= {"OPENAI_API_KEY": "sk-rehearsed-51c07", "OPENAI_BASE_URL": f"{url}/v1"}
+        run = within(*first, cwd=tmp_path, **variables)
         assert run.code == 0, run.err
         assert re.search(r"\$0\.\d+ of \$5\.00", run.err), run.err
-        for words in rest:
-            done = within(*words, cwd=tmp_path, **own)
-            assert done.code == 0, done.err
+        for words in others:
+            result = within(*words, cwd=tmp_path, **variables)
+            assert result.code == 0, result.err
     assert "consultancy" in run.out and "debate" in run.out
     assert (tmp_path / "runs/first-live-pages/index.html").exists()
     assert (tmp_path / "runs/first-live.oversight").stat().st_size > 1000

@@ -57,24 +57,24 @@ def bench(folder: Path, model: str, changes: dict[str, str] | None = None) -> Ba
 async def run(bench: BatchBench, profile: Profile) -> tuple[RunEnd, list[Call], list[Reply]]:
     """A run against a server with this profile, the calls that it got, and what it said to each,
     thoughts left out."""
-    got, said = list[Call](), list[Reply]()
+    got, replies = list[Call](), list[Reply]()
     plays = actors(bench.loaded("http://127.0.0.1:1"))
 
     def answer(call: Call) -> Reply:
         got.append(call)
-        said.append(plays(call))
-        return said[-1]
+        replies.append(plays(call))
+        return replies[-1]
 
     async with MockServer(profile, answer) as server:
         ended = await bench.run(server, batch=False)
     assert ended.halt is None
-    return ended, got, said
+    return ended, got, replies
 
 
 @pytest.mark.parametrize("wire", MODELS)
 async def test_no_prompt_has_what_another_seat_thought(tmp_path, wire):
-    asked = bench(tmp_path, MODELS[wire])
-    ended, got, _ = await run(asked, load_profile("thinking"))
+    thinking = bench(tmp_path, MODELS[wire])
+    ended, got, _ = await run(thinking, load_profile("thinking"))
     assert got
     assert not [m for call in got for m in call.messages if THOUGHT in m.text]
     assert all(record.failure is None for record in ended.records)
@@ -87,7 +87,7 @@ async def test_no_prompt_has_what_another_seat_thought(tmp_path, wire):
     assert all(THOUGHT not in turn.text for v in verdicts for turn in v.transcript.turns)
     if wire == "chat":
         # On other wires, signed thoughts go back to the model with its tool's result.
-        quiet = BatchBench(tmp_path / "quiet", text=asked.text, problems=1)
+        quiet = BatchBench(tmp_path / "quiet", text=thinking.text, problems=1)
         assert (await run(quiet, Profile()))[0].bytes == ended.bytes, "thoughts change no verdict"
 
 
@@ -108,8 +108,8 @@ async def test_every_mechanism_ends_with_a_verdict(tmp_path, answers, protocols)
         "providers": {"compatible/lab": {"base_url": "http://127.0.0.1:9"}},
     }
     drums = labelled("drums", "How many?", SAID[:answers], passage="They took five drums.")
-    asked = BatchBench(tmp_path, text=orjson.dumps(sweep).decode(), own=[drums])
-    ended, got, _ = await run(asked, load_profile("thinking"))
+    thinking = BatchBench(tmp_path, text=orjson.dumps(sweep).decode(), own=[drums])
+    ended, got, _ = await run(thinking, load_profile("thinking"))
     assert len(ended.records) == answers * len(protocols)
     assert not [record.failure for record in ended.records if record.failure]
     assert {(call.top_p, call.stop) for call in got} == {(0.9, ("END",))}
@@ -163,31 +163,31 @@ async def test_tags_that_are_named_later_split_what_is_stored(tmp_path):
     async with MockServer(Profile(), answer) as server:
         await first.run(server, "first", batch=False, store=store)
         assert leaks(), "nobody knows these tags"
-        asked = {call.address for call in got}
+        addresses = {call.address for call in got}
         got.clear()
         await then.run(server, "then", batch=False, store=store)
     assert got and not leaks()
-    assert not asked & {call.address for call in got}, "what is stored is not asked again"
+    assert not addresses & {call.address for call in got}, "what is stored is not asked again"
 
 
 @pytest.mark.parametrize("tags", ["<plan>", "[<plan>]", "[<plan>, <plan>]", "[<plan>, ' ']"])
 def test_tags_are_a_beginning_and_an_end(tmp_path, tags):
-    named = f"\nmodels: {{compatible/lab/m: {{thinking_tags: {tags}}}}}\n"
-    text = bench(tmp_path, MODELS["chat"]).text + named
+    setting = f"\nmodels: {{compatible/lab/m: {{thinking_tags: {tags}}}}}\n"
+    text = bench(tmp_path, MODELS["chat"]).text + setting
     with pytest.raises(UsageError, match="begin and end with two different texts"):
         BatchBench(tmp_path, text=text, problems=1).loaded("http://127.0.0.1:1")
 
 
 async def test_thoughts_are_shown_folded_searched_and_exported(tmp_path):
-    asked = bench(tmp_path, MODELS["chat"])
-    await run(asked, Profile(thinking=("think",)))
+    thinking = bench(tmp_path, MODELS["chat"])
+    await run(thinking, Profile(thinking=("think",)))
     command = partial(within, cwd=tmp_path, OVERSIGHT_STORE=str(tmp_path / "run-store"))
-    shown = command("show", "run", "--protocol", "debate").out
-    assert "(thought, " in shown and f"words: {THOUGHT} " in shown
-    assert shown.count("(thought, ") == shown.count(THOUGHT), "no more than its beginning"
-    found = orjson.loads(command("show", "run", "--search", THOUGHT, "--limit", "0", "--json").out)
-    assert {hit["source"] for hit in found["shown"]} == {"reasoning"}
-    assert {hit["turn"] is None for hit in found["shown"]} == {True, False}
+    output = command("show", "run", "--protocol", "debate").out
+    assert "(thought, " in output and f"words: {THOUGHT} " in output
+    assert output.count("(thought, ") == output.count(THOUGHT), "no more than its beginning"
+    hits = orjson.loads(command("show", "run", "--search", THOUGHT, "--limit", "0", "--json").out)
+    assert {hit["source"] for hit in hits["shown"]} == {"reasoning"}
+    assert {hit["turn"] is None for hit in hits["shown"]} == {True, False}
     command("export", "tables", "run", "--output", "tables", "--format", "jsonl")
     lines = (tmp_path / "tables/calls.jsonl").read_bytes().splitlines()
     calls = [orjson.loads(line) for line in lines]

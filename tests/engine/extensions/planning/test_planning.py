@@ -106,16 +106,16 @@ async def test_batch_passes_come_from_the_world_with_most_passes(opened):
 async def test_a_large_sweep_is_planned_from_some_of_its_problems(opened, monkeypatch):
     ready = opened(PRICED)
     monkeypatch.setattr(estimate, "MAX_WALKED_CELLS", len(ready.sweep))
-    whole = await plan_sweep(ready, None, listed())
+    full = await plan_sweep(ready, None, listed())
     monkeypatch.setattr(estimate, "MAX_WALKED_CELLS", 600)
     some = await plan_sweep(ready, None, listed())
     assert (some.cells, some.problems) == (len(ready.sweep), len(ready.sweep.problems))
-    assert some.walked < whole.walked == whole.problems
-    assert some.total("calls") == pytest.approx(whole.total("calls"), rel=0.02)
+    assert some.walked < full.walked == full.problems
+    assert some.total("calls") == pytest.approx(full.total("calls"), rel=0.02)
     assert some.cost is not None
-    assert whole.cost is not None
-    assert some.cost.likely == pytest.approx(whole.cost.likely, rel=0.05)
-    assert some.cost.low < whole.cost.likely < some.cost.high
+    assert full.cost is not None
+    assert some.cost.likely == pytest.approx(full.cost.likely, rel=0.05)
+    assert some.cost.low < full.cost.likely < some.cost.high
 
 
 async def test_sampled_calls_are_priced_by_their_own_length(opened, monkeypatch):
@@ -124,8 +124,8 @@ async def test_sampled_calls_are_priced_by_their_own_length(opened, monkeypatch)
     ready = opened(f"problems: {{bundled: arithmetic}}\njudges: {judge}\nprotocols: naive_judge\n")
     dear = replace(listed().need(judge), input=9.0, output=9.0)
     stepped = replace(listed().need(judge), above=100, beyond=dear)
-    prices = (PriceList({judge: each}) for each in (dear, stepped))
-    one, other = [await plan_sweep(ready, None, each) for each in prices]
+    prices = (PriceList({judge: price}) for price in (dear, stepped))
+    one, other = [await plan_sweep(ready, None, price) for price in prices]
     assert one.walked < one.problems
     assert one.cost == other.cost
 
@@ -155,8 +155,8 @@ async def test_the_time_that_calls_took_says_what_a_run_takes_at_least(opened):
         f"models: {{{HAIKU}: {{concurrency: 4}}, {gpt}: {{concurrency: 4}}}}\n",
         limit=10,
     )
-    known = {HAIKU: minute, gpt: replace(minute, seconds=12.0)}
-    timing = (await plan_sweep(ready, None, listed(), latencies=known)).timing
+    latencies = {HAIKU: minute, gpt: replace(minute, seconds=12.0)}
+    timing = (await plan_sweep(ready, None, listed(), latencies=latencies)).timing
     assert timing is not None
     # Three rounds of two speeches; and 60 of them, four at a time.
     assert (timing.binding, timing.minutes) == (HAIKU, pytest.approx(15.0))
@@ -185,8 +185,8 @@ async def test_a_model_that_reasons_or_counts_more_tokens_is_reckoned_with(
     opened, usual, more, tokens, low, high
 ):
     plan = await plan_sweep(opened(REAL.replace(HAIKU, f"[{usual}, {more}]"), 1), None, listed())
-    told = {each.model: getattr(each, tokens) for each in plan.models}
-    assert low < told[more] / told[usual] < high
+    counts = {model.model: getattr(model, tokens) for model in plan.models}
+    assert low < counts[more] / counts[usual] < high
 
 
 CACHED = """\
@@ -202,19 +202,19 @@ def test_a_passage_is_planned_at_the_price_of_cached_tokens(tmp_path):
     """Four speeches about one passage: the first writes it to the vendor's cache, three read it
     there, where a token costs a tenth; at the high end the cache is not counted on."""
     story = "A long story about oil and lamps on Skarn. " * 400
-    answers = [{"label": each, "text": each, "value": v} for each, v in (("A", 1), ("B", -1))]
+    answers = [{"label": item, "text": item, "value": v} for item, v in (("A", 1), ("B", -1))]
     problem = {"id": "1", "question": "Who?", "passage": story, "answers": answers}
     (tmp_path / "p.jsonl").write_text(json.dumps(problem))
     for model in ("anthropic/claude-sonnet-5", "openai/gpt-5.4"):
         (tmp_path / "s.yaml").write_text(CACHED.replace("MODEL", model))
         plan = within("plan", "s.yaml", "--json", cwd=tmp_path)
-        (told,) = (
-            each for each in json.loads(plan.out)["plan"]["models"] if each["model"] == model
+        (planned,) = (
+            item for item in json.loads(plan.out)["plan"]["models"] if item["model"] == model
         )
-        assert told["calls"] == 4
-        passage = told["input_tokens"] / 4
-        assert 2.5 * passage < told["cached_tokens"] < 3 * passage
-        assert told["cost"]["high"] > 1.8 * told["cost"]["likely"]
+        assert planned["calls"] == 4
+        passage = planned["input_tokens"] / 4
+        assert 2.5 * passage < planned["cached_tokens"] < 3 * passage
+        assert planned["cost"]["high"] > 1.8 * planned["cost"]["likely"]
         assert "should come from its prompt cache" in within("plan", "s.yaml", cwd=tmp_path).out
 
 
@@ -282,24 +282,24 @@ def test_a_run_keeps_its_words_when_their_file_has_gone(tmp_path, monkeypatch):
         "mine.yaml": {"debate.judge": "You are the judge, and you are in no hurry."}
     }
     (tmp_path / "mine.yaml").unlink()
-    told = orjson.loads(within("report", str(run), "--json", cwd=tmp_path).out)
-    assert told["prompts"] == manifest.prompts
+    report = orjson.loads(within("report", str(run), "--json", cwd=tmp_path).out)
+    assert report["prompts"] == manifest.prompts
     again = open_run(run).sweep
     assert (again.identity, again.prompts) == (manifest.identity, manifest.prompts)
 
 
 def test_prompts_of_every_role_are_printed(tmp_path):
     (tmp_path / "s.yaml").write_text(GRID + "problems: {bundled: arithmetic}\n")
-    said = within("plan", "--prompts", "s.yaml", "--protocol", "debate", cwd=tmp_path)
-    assert said.code == 0
+    result = within("plan", "--prompts", "s.yaml", "--protocol", "debate", cwd=tmp_path)
+    assert result.code == 0
     for part in ("· speak A · sim/strong", "· speak B ·", "· percentages · sim/judge"):
-        assert part in said.out
-    assert "You are Debater A, and you have been assigned" in said.out
-    told = orjson.loads(within("plan", "--prompts", "s.yaml", "--json", cwd=tmp_path).out)
-    assert [seat["protocol"] for seat in told["seats"]] == ["naive judge"] + [
+        assert part in result.out
+    assert "You are Debater A, and you have been assigned" in result.out
+    plan = orjson.loads(within("plan", "--prompts", "s.yaml", "--json", cwd=tmp_path).out)
+    assert [seat["protocol"] for seat in plan["seats"]] == ["naive judge"] + [
         "debate simultaneous 2 rounds"
     ] * 3
-    assert told["prompts"] == sweep(GRID).prompts
+    assert plan["prompts"] == sweep(GRID).prompts
 
 
 def test_the_page_of_prompts_is_what_seats_read_now():
@@ -317,9 +317,9 @@ def test_rows_of_every_prompt_set_have_one_naive_judge(tmp_path):
     kinds = [row.mechanism for row in rows]
     assert kinds.count("naive judge") == kinds.count("debate") == 2
     first = kinds.index("naive judge")
-    found = baselines(rows)
-    assert {found[n] for n, each in enumerate(kinds) if each == "debate"} == {first}
-    assert all(found[n] == n for n, each in enumerate(kinds) if each == "naive judge")
+    baseline = baselines(rows)
+    assert {baseline[n] for n, kind in enumerate(kinds) if kind == "debate"} == {first}
+    assert all(baseline[n] == n for n, kind in enumerate(kinds) if kind == "naive judge")
     assert dict(against_naive(rows)) == {
-        n: first for n, each in enumerate(kinds) if each == "debate"
+        n: first for n, kind in enumerate(kinds) if kind == "debate"
     }

@@ -62,12 +62,12 @@ def written(
 def test_dry_run_refuses_settings_that_a_model_rejects(session, request, place, command):
     def told(text: str) -> list[str]:
         model, *settings = text.splitlines()
-        name, _, own = model.partition(", ")
+        name, _, setting = model.partition(", ")
         if session.heading == "a judge by logprobs":
             by = {"kind": "logprob", "judge": name}
             written(place, "openai/gpt-4.1-mini", **by, more="\n".join(settings))
         else:
-            written(place, name, settings=own, more="\n".join(settings))
+            written(place, name, settings=setting, more="\n".join(settings))
         ran = command("plan", "traps.yaml", "--dry-run")
         assert (ran.code, ran.out) == (2, "")
         return ran.err.splitlines()
@@ -100,9 +100,9 @@ def test_vendor_accepts_every_call_that_the_dry_run_accepts(place, command, monk
     monkeypatch.setattr("oversight.engine.extensions.mock.process.REHEARSAL_DEADLINE", 9_000.0)
     ran = command("plan", file, "--rehearse", "2026", "--speed", "20", "--json")
     assert ran.code == 0, ran.err
-    told = json.loads(ran.out)["rehearsal"]
-    server = told["server"]
-    assert (told["failed"], told["finished"]) == (0, told["cells"])
+    rehearsal = json.loads(ran.out)["rehearsal"]
+    server = rehearsal["server"]
+    assert (rehearsal["failed"], rehearsal["finished"]) == (0, rehearsal["cells"])
     assert server["requests"] == server["ok"] > 2 * len(agents)
     assert "unsupported" not in server
 
@@ -114,8 +114,8 @@ UNSIGNED = (Message("user", "2 + 2?"), WISH, Message("tool", "4", tool_call_id="
 
 async def refused(model: str, **fields: object) -> str:
     """The answer of a server of the profile to an unchecked call."""
-    told = {"messages": (Message("user", "2 + 2?"),)} | fields
-    call = Call(Request(model, **told))  # type: ignore[arg-type]
+    settings = {"messages": (Message("user", "2 + 2?"),)} | fields
+    call = Call(Request(model, **settings))  # type: ignore[arg-type]
     provider = provider_of(model)
     async with MockServer(PROFILES["2026"]) as server:
         path = f"/{provider}" if provider == "anthropic" else f"/{provider}/v1"
@@ -134,15 +134,15 @@ async def posted(**fields: object) -> str:
     """The same for a request that this program never sends."""
     from anthropic import AsyncAnthropic, BadRequestError
 
-    given = {"model": "claude-opus-5-5", "messages": [{"role": "user", "content": "?"}]}
-    body = given | {"max_tokens": 9} | fields
+    usual = {"model": "claude-opus-5-5", "messages": [{"role": "user", "content": "?"}]}
+    body = usual | {"max_tokens": 9} | fields
     async with (
         MockServer(PROFILES["2026"]) as server,
         AsyncAnthropic(api_key="k", base_url=server.url, max_retries=0) as client,
     ):
-        with pytest.raises(BadRequestError) as told:
+        with pytest.raises(BadRequestError) as error:
             await client.post("/v1/messages", cast_to=object, body=body)
-    return str(told.value)
+    return str(error.value)
 
 
 @pytest.mark.wire
@@ -182,13 +182,13 @@ def test_a_run_keeps_to_the_endpoint_it_was_started_with(place, command):
 
 def test_reply_of_another_model_is_not_taken():
     assert not same_model("smollm2-135m", "qwen2.5-0.5b-instruct")
-    for asked, served in (
+    for model, served in (
         ("gpt-4o", "gpt-4o-2024-08-06"),
         ("claude-3-5-haiku-latest", "claude-3-5-haiku-20241022"),
         ("smollm2-135m", "/models/SmolLM2-135M-Instruct-Q8_0.gguf"),
         ("llama3.1:latest", "llama3.1"),
     ):
-        assert same_model(asked, served)
+        assert same_model(model, served)
 
 
 @pytest.mark.wire
@@ -205,8 +205,8 @@ def test_a_server_that_answers_as_another_model_is_not_well(command, monkeypatch
     ).encode()
     with answering(alike(200, body)) as (url, _):
         monkeypatch.setenv("COMPATIBLE_LAB_BASE_URL", f"{url}/v1")
-        told = command("doctor", "compatible/lab/llama-3-8b")
-    assert told.code == code, told.err
-    assert f", as {served}" in told.out
+        result = command("doctor", "compatible/lab/llama-3-8b")
+    assert result.code == code, result.err
+    assert f", as {served}" in result.out
     remedy = f"that is another model: write compatible/lab/{served}, or have it serve llama-3-8b"
-    assert (remedy in told.out) == bool(code)
+    assert (remedy in result.out) == bool(code)

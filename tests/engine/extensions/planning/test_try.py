@@ -66,10 +66,10 @@ def test_a_mistake_is_told_by_the_line_of_its_author(mistake, tmp_path, monkeypa
     file.write_text(code)
     (line,) = [n for n, text in enumerate(code.splitlines(), 1) if "  # " in text]
     check = code.splitlines()[line - 1].rpartition("  # ")[2]
-    found = tried(f"{file}:Mine").mistakes
-    assert (line, check) in {(each.line, each.check) for each in found}, found
-    assert any(each.line == line and words in each.message for each in found), found
-    assert {each.line for each in found} == {line}, "nothing else is wrong with it"
+    mistakes = tried(f"{file}:Mine").mistakes
+    assert (line, check) in {(m.line, m.check) for m in mistakes}, mistakes
+    assert any(m.line == line and words in m.message for m in mistakes), mistakes
+    assert {m.line for m in mistakes} == {line}, "nothing else is wrong with it"
 
 
 @pytest.mark.parametrize("name", ["Steelman", "OneWord", "Terse", "Finder", "Sums"])
@@ -88,9 +88,9 @@ def test_problems_of_ones_own_take_the_place_of_ours(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(PROTOCOL)
     Path("mine.csv").write_text("id,question,answer,wrong\none,1 + 1?,2,3\ntwo,1 + 2?,3,4\n")
-    done = tried("mine.py:Mine", ["problems.file=mine.csv"])
-    assert done.trial is not None
-    assert {world.cell.problem.id for world in done.trial.worlds} == {"one"}
+    result = tried("mine.py:Mine", ["problems.file=mine.csv"])
+    assert result.trial is not None
+    assert {world.cell.problem.id for world in result.trial.worlds} == {"one"}
 
 
 def test_several_causes_are_told_at_once_and_as_json(tmp_path, monkeypatch):
@@ -100,11 +100,11 @@ def test_several_causes_are_told_at_once_and_as_json(tmp_path, monkeypatch):
     )
     (tmp_path / "mine.py").write_text(code)
     ran = CliRunner().invoke(oversight, ["try", "mine.py:Mine", "--json", "--set", "rounds=2"])
-    told = json.loads(ran.stdout)
+    report = json.loads(ran.stdout)
     assert ran.exit_code == 1
-    assert {each["check"] for each in told["mistakes"]} == {"filled", "identity"}
-    assert told["protocol"] == "mine"
-    assert len(told["worlds"]["A"]["turns"]) == 2
+    assert {mistake["check"] for mistake in report["mistakes"]} == {"filled", "identity"}
+    assert report["protocol"] == "mine"
+    assert len(report["worlds"]["A"]["turns"]) == 2
     unknown = CliRunner().invoke(oversight, ["try", "mine.py:Mime"])
     assert "mine.py: unknown class 'Mime': did you mean 'Mine'?" in str(unknown.exception)
 

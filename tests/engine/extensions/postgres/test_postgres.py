@@ -28,7 +28,7 @@ def url(postgres: Server) -> str:
 
 
 @pytest.fixture
-def own() -> Iterator[Server]:
+def private_server() -> Iterator[Server]:
     """A server that writes to its disk, and that a test may stop."""
     if why := lacking():
         pytest.skip(why)
@@ -45,16 +45,18 @@ def replies(url: str) -> int:
         return len(store)
 
 
-def test_a_server_that_is_killed_and_restarted_in_mid_run_loses_nothing_acknowledged(tmp_path, own):
-    url = own.database()
+def test_server_killed_and_restarted_in_mid_run_loses_nothing_acknowledged(
+    tmp_path, private_server
+):
+    url = private_server.database()
     desk = Desk(tmp_path, problems=3)
     with desk.server(SLOW) as server:
         process = desk.start("--store", url)
         until(lambda: counts(server).get("ok", 0) >= 30, process)
-        own.stop("immediate")
-        own.start()
-        done = end(process)
-        assert done.returncode == 0, done.stderr
+        private_server.stop("immediate")
+        private_server.start()
+        result = end(process)
+        assert result.returncode == 0, result.stderr
         assert replies(url) == counts(server)["ok"], "a reply was lost, or paid twice"
         again = desk.sit_here("--store", url, "--run-folder", "again", "--cache", "replay")
     assert again.code == 0, again.err
@@ -62,36 +64,36 @@ def test_a_server_that_is_killed_and_restarted_in_mid_run_loses_nothing_acknowle
 
 
 def test_a_server_that_stays_away_stops_the_run_and_the_same_command_goes_on(
-    tmp_path, own, monkeypatch
+    tmp_path, private_server, monkeypatch
 ):
     monkeypatch.setattr("oversight.engine.extensions.postgres.store.OUTAGE", 0.5)
-    url = own.database()
+    url = private_server.database()
     desk = Desk(tmp_path, problems=1)
     with closing(open_store(url)) as store:
         store.put_many([("a", b"1")])
-        own.stop("fast")
+        private_server.stop("fast")
         with pytest.raises(StoreError, match="cannot be reached"):
             store.keep_many([("b", b"2")])
-        own.start()
+        private_server.start()
         assert store.keep_many([("a", b"other"), ("b", b"2")]) == {"a": b"1"}
     with desk.server({}):
-        own.stop("fast")
+        private_server.stop("fast")
         refused = desk.sit_here("--store", url)
         assert refused.code == 2 and "cannot be reached" in refused.err
-        own.start()
+        private_server.start()
         assert desk.sit_here("--store", url).code == 0
 
 
 @pytest.mark.skipif(not MOUNTS, reason="no file system can be mounted here")
-def test_a_full_disk_of_the_server_stops_the_run_which_goes_on_when_there_is_room(tmp_path, own):
-    url = own.database()
+def test_full_disk_of_the_server_stops_the_run_which_goes_on_with_room(tmp_path, private_server):
+    url = private_server.database()
     user = pwd.getpwnam(SYSTEM_USER)
     desk = Desk(tmp_path, problems=2)
-    with disk(own.folder / "small") as small:
+    with disk(private_server.folder / "small") as small:
         place = small.folder / "space"
         place.mkdir()
-        for each in (small.folder, place):
-            os.chown(each, user.pw_uid, user.pw_gid)
+        for path in (small.folder, place):
+            os.chown(path, user.pw_uid, user.pw_gid)
         with closing(open_store(url)) as store:
             store.put_many([("a", b"1")])
         with psycopg.connect(url, autocommit=True) as db:
@@ -102,10 +104,10 @@ def test_a_full_disk_of_the_server_stops_the_run_which_goes_on_when_there_is_roo
             stopped = desk.sit_here("--store", url)
             assert stopped.code == 3 and "No space left" in stopped.err, stopped.err
             small.make_room()
-            asked, kept = counts(server)["ok"], replies(url)
-            done = desk.sit_here("--store", url)
-            assert done.code == 0, done.err
-            assert replies(url) - kept == counts(server)["ok"] - asked
+            answered, stored = counts(server)["ok"], replies(url)
+            result = desk.sit_here("--store", url)
+            assert result.code == 0, result.err
+            assert replies(url) - stored == counts(server)["ok"] - answered
         with psycopg.connect(url, autocommit=True) as db:
             db.execute("ALTER TABLE replies SET TABLESPACE pg_default")
             db.execute("DROP TABLESPACE small")
@@ -131,14 +133,14 @@ def test_a_password_is_in_no_file_and_no_message(tmp_path, postgres, url):
     desk = Desk(tmp_path, problems=1)
     with desk.server({}):
         desk.environment |= {"PGPASSWORD": "pw-91d0c3b5", "OVERSIGHT_STORE": theirs}
-        done = desk.here("run", "sweep.yaml", "--limit", "1", "--run-folder", "run")
-        named = theirs.replace("taster@", "taster:pw-91d0c3b5@")
-        refused = desk.here("run", "sweep.yaml", "--run-folder", "other", "--store", named)
-    assert done.code == 0, done.err
+        first = desk.here("run", "sweep.yaml", "--limit", "1", "--run-folder", "run")
+        secret = theirs.replace("taster@", "taster:pw-91d0c3b5@")
+        refused = desk.here("run", "sweep.yaml", "--run-folder", "other", "--store", secret)
+    assert first.code == 0, first.err
     assert refused.code == 2 and "PGPASSWORD" in refused.err
     assert not (tmp_path / "other").exists()
-    told = "".join((done.out, done.err, refused.out, refused.err)).encode()
-    assert not any(b"pw-91d0c3b5" in text for text in (told, *everything(tmp_path).values()))
+    output = "".join((first.out, first.err, refused.out, refused.err)).encode()
+    assert not any(b"pw-91d0c3b5" in text for text in (output, *everything(tmp_path).values()))
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("DROP OWNED BY taster CASCADE")
         db.execute("DROP ROLE taster")
@@ -165,8 +167,8 @@ def test_a_damaged_reply_is_told_and_another_database_is_none(url, postgres):
         store.put_many([("a", b"1"), ("b", b"2")])
         with psycopg.connect(url, autocommit=True) as db:
             db.execute("UPDATE replies SET value = value || 'x' WHERE key = 'a'")
-        found = store.get_many(["a", "b", "c"])
-        assert isinstance(found["a"], DamagedEntry) and found["b"] == b"2" and len(found) == 2
+        values = store.get_many(["a", "b", "c"])
+        assert isinstance(values["a"], DamagedEntry) and values["b"] == b"2" and len(values) == 2
         assert store.delete_many(["a", "c"]) == 1
     with pytest.raises(StoreError, match="holds no store"):
         open_for_reading(postgres.database())

@@ -28,21 +28,21 @@ def final_nats(protocol: Protocol, models: Mapping[str, SimModel]) -> tuple[floa
         market = agent.leaning(0)
         true, false = (protocol.rounds * _case(rival, true) for true in (True, False))
         return market + false, market + true
-    said, answered = 1, 0
+    speeches, answered = 1, 0
     match protocol:
         case NaiveJudge():
-            said = 0
+            speeches = 0
         case AdversarialPropaganda():
-            said = protocol.rounds
+            speeches = protocol.rounds
         case Consultancy():
-            said = (protocol.turns + (protocol.first == "consultant")) // 2
+            speeches = (protocol.turns + (protocol.first == "consultant")) // 2
         case Debate():
-            said = answered = protocol.rounds
+            speeches = answered = protocol.rounds
     reading = models[protocol.judge.model].leaning(0)
-    if not said:
+    if not speeches:
         return reading, reading
-    in_true = reading + said * _case(agent, True) + answered * _case(rival, False)
-    return in_true, reading + said * _case(agent, False) + answered * _case(rival, True)
+    in_true = reading + speeches * _case(agent, True) + answered * _case(rival, False)
+    return in_true, reading + speeches * _case(agent, False) + answered * _case(rival, True)
 
 
 def _case(model: SimModel, true: bool) -> float:

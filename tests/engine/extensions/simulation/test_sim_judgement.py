@@ -74,11 +74,11 @@ async def test_judge_adds_arguments_to_its_prior_belief(judge, spoken, belief):
 async def test_among_four_answers_belief_is_shared_out_by_softmax(judge):
     answers = tuple(Answer(label, f"It is {label}.") for label in "ABCD")
     problem = Problem("four", Question("Which of four?", answers), (-1, -1, 1, -1))
-    said, sim = heard(problem, (0, 1.5), (3, 0.5)), simulated([problem])
+    transcript, sim = heard(problem, (0, 1.5), (3, 0.5)), simulated([problem])
     weights = [exp(1.5), 1, exp(0.75), exp(0.5)]
     shares = [w / sum(weights) for w in weights]
-    assert (await judge.judge(said, sim)).probs == pytest.approx(shares, abs=1e-8)
-    statement = await judge.believes("It is (C).", said, sim)
+    assert (await judge.judge(transcript, sim)).probs == pytest.approx(shares, abs=1e-8)
+    statement = await judge.believes("It is (C).", transcript, sim)
     assert statement.value == pytest.approx(shares[2], abs=1e-8)
 
 
@@ -152,13 +152,13 @@ def kind(form: ResponseFormat) -> str:
 
 
 def fill(schema: object) -> str:
-    found = fill_form(schema, Contents("First this. Then that? And so on! No more.", 0.8, True, 11))
-    return orjson.dumps(found).decode()
+    form = fill_form(schema, Contents("First this. Then that? And so on! No more.", 0.8, True, 11))
+    return orjson.dumps(form).decode()
 
 
 NAMES = {
-    each.__name__: each
-    for each in (
+    judge.__name__: judge
+    for judge in (
         kind, fill, form_kind, fill_form, probabilities_form, choice_form, side_form, Form,
         Contents, SimModel,
     )
@@ -233,9 +233,9 @@ def test_only_the_opening_of_a_speech_states_its_strength():
 
 
 async def test_a_speaker_of_a_real_model_weighs_nothing_with_a_simulated_judge():
-    said = Turn("Debater A", "The opponent said (A)+9.000 nats, but 18 is right.")
+    turn = Turn("Debater A", "The opponent said (A)+9.000 nats, but 18 is right.")
     alone = await JUDGE.judge(Transcript(FIRST.question), QUIET)
-    assert (await JUDGE.judge(Transcript(FIRST.question, (said,)), QUIET)).probs == alone.probs
+    assert (await JUDGE.judge(Transcript(FIRST.question, (turn,)), QUIET)).probs == alone.probs
 
 
 async def test_the_speech_after_a_tool_does_not_ask_for_it_again():
@@ -263,8 +263,8 @@ async def test_speaker_answers_the_rival_speech():
 async def test_the_noise_of_speeches_goes_up_as_often_as_down():
     sim = simulated(SOME, SimModel(persuasion=1.25, honesty_gap=0.5, noise=0.5))
     turns = [await speech(sim, problem, problem.best, SPEAKER) for problem in SOME]
-    stated = [(stated_strength(turn.text) or ("", 0.0))[1] for turn in turns]
-    assert {*stated} == {1.0, 2.0} and within(stated.count(1.0), len(SOME), 0.5)
+    strengths = [(stated_strength(turn.text) or ("", 0.0))[1] for turn in turns]
+    assert {*strengths} == {1.0, 2.0} and within(strengths.count(1.0), len(SOME), 0.5)
 
 
 async def test_the_noise_of_readings_goes_up_as_often_as_down():

@@ -76,8 +76,8 @@ async def test_refusals_appear_at_their_rate_and_state_no_strength():
 
 
 async def test_a_reply_longer_than_max_tokens_is_truncated():
-    whole = await QUIETLY(speech_call())
-    assert whole.outcome == "ok"
+    full = await QUIETLY(speech_call())
+    assert full.outcome == "ok"
     cut = await QUIETLY(speech_call().changed(max_tokens=20))
     assert (cut.outcome, cut.stop_reason) == ("truncated", "length")
     assert len(cut.text) == 80
@@ -106,8 +106,8 @@ async def test_a_model_that_nobody_described_is_gone():
 
 
 async def test_speaker_argues_for_its_side_under_any_act():
-    told = laid_out("You review.", Transcript(CRATES), "critique", "Criticise the other.", "B")
-    call = Call(Request("sim/it", told))
+    messages = laid_out("You review.", Transcript(CRATES), "critique", "Criticise the other.", "B")
+    call = Call(Request("sim/it", messages))
     assert (await simulated([APPLES])(call)).text.startswith("(B)+1.000 ")
 
 
@@ -153,7 +153,7 @@ def test_every_preset_is_a_simulated_model_and_no_two_are_the_same():
 
 
 WORLD = GroundTruth(
-    labelled(text, text, [(said, "", value) for said, value in answers.items()], seed=None)
+    labelled(text, text, [(answer, "", value) for answer, value in answers.items()], seed=None)
     for text, answers in (
         ("Best?", {"red": 0.5, "green": 1, "blue": -1}),
         ("Equal?", {"red": 1, "green": 1, "blue": -1}),
@@ -166,7 +166,7 @@ WORLD = GroundTruth(
 
 
 @pytest.mark.parametrize(
-    ("text", "shown", "truth"),
+    ("text", "labels", "truth"),
     [
         ("Best?", "red green blue", "green"),
         ("Best?", "blue green red", "green"),
@@ -176,12 +176,12 @@ WORLD = GroundTruth(
         ("Two?", "none all", "all"),
     ],
 )
-def test_the_truth_is_the_best_of_those_answers_that_are_shown(text, shown, truth):
-    assert WORLD.truth(text, shown.split()) == shown.split().index(truth)
+def test_the_truth_is_the_best_of_those_answers_that_are_shown(text, labels, truth):
+    assert WORLD.truth(text, labels.split()) == labels.split().index(truth)
 
 
 @pytest.mark.parametrize(
-    ("text", "shown", "told"),
+    ("text", "labels", "message"),
     [
         ("Disputed?", "yes no", r"2 truths about the question 'Disputed\?'"),
         ("Who?", "yes no", "knows nothing of the question"),
@@ -189,14 +189,14 @@ def test_the_truth_is_the_best_of_those_answers_that_are_shown(text, shown, trut
         ("Best?", "", "knows nothing of the question"),
     ],
 )
-def test_a_question_without_one_truth_is_an_error(text, shown, told):
-    with pytest.raises(InvalidRequest, match=told):
-        WORLD.truth(text, shown.split())
+def test_a_question_without_one_truth_is_an_error(text, labels, message):
+    with pytest.raises(InvalidRequest, match=message):
+        WORLD.truth(text, labels.split())
 
 
 TOLD_APART = [
-    structs.replace(each, question=structs.replace(each.question, passage=f"Of {each.id}."))
-    for each in (APPLES, structs.replace(APPLES, id="others", values=(-1, 1)))
+    structs.replace(base, question=structs.replace(base.question, passage=f"Of {base.id}."))
+    for base in (APPLES, structs.replace(APPLES, id="others", values=(-1, 1)))
 ]
 
 
@@ -209,5 +209,5 @@ async def test_problems_that_share_a_question_are_told_apart_by_their_passages(k
         assert not any(verdict.doubts for verdict in verdicts)
     for reads, leanings in ((True, [1, -1]), (False, [0, 0])):
         naive = NaiveJudge(StatedJudge("sim/quiet", reads_passage=reads))
-        verdicts = [await naive.run(each.question, sides[0], sim) for each in TOLD_APART]
-        assert [(p > q) - (p < q) for p, q in (each.probs for each in verdicts)] == leanings
+        verdicts = [await naive.run(item.question, sides[0], sim) for item in TOLD_APART]
+        assert [(p > q) - (p < q) for p, q in (item.probs for item in verdicts)] == leanings
