@@ -100,13 +100,13 @@ class BatchBench:
     problems: int = 3
     first: int = 0
     flags: tuple[str, ...] = ()
-    own: list[Problem] | None = None
+    given_problems: list[Problem] | None = None
     """In place of shipments."""
 
     @property
     def file(self) -> SweepFile:
         text = self.text or SWEEP.format(*MODELS[self.vendor])
-        problems = self.own or shipments(self.first + self.problems)[self.first :]
+        problems = self.given_problems or shipments(self.first + self.problems)[self.first :]
         return sweep_file(text, *self.flags, problems=problems)
 
     def server(self, profile: Profile = Profile(), **batch: Any) -> MockServer:  # noqa: B008

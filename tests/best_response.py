@@ -67,7 +67,7 @@ class Search:
     position is played out twice. Else every sequence is."""
     plays: int = 0
     """How many were played to their end, or to a position whose worth is known."""
-    known: dict[str, float] = field(default_factory=dict)
+    worths: dict[str, float] = field(default_factory=dict)
     """Values of positions."""
 
     async def value(self, chosen: tuple[str, ...] = ()) -> float:
@@ -76,7 +76,7 @@ class Search:
             worth = await self._played(chosen)
         except _Branch as branch:
             worth = max([await self.value((*chosen, move)) for move in branch.moves])
-            self.known[branch.position] = worth
+            self.worths[branch.position] = worth
             return worth
         except _Known as known:
             worth = known.worth
@@ -93,8 +93,8 @@ class Search:
             if moves_left:
                 return Reply(moves_left.pop(0))
             position = call.address
-            if self.forgetful and position in self.known:
-                raise _Known(self.known[position])
+            if self.forgetful and position in self.worths:
+                raise _Known(self.worths[position])
             raise _Branch(position, moves)
 
         try:
@@ -179,14 +179,14 @@ async def verdict(
     return sign * await search.value(), search.plays
 
 
-async def lies_lose(told: str, tried: Iterable[Instance], score: Score) -> None:
+async def lies_lose(label: str, tried: Iterable[Instance], score: Score) -> None:
     """Every lie falls in each of these instances, and the sound play stands."""
     plays = 0
     for instance in tried:
-        found, played = await score(instance)
+        asd, played = await score(instance)
         plays += played
-        assert found == 2.0, instance.question
-    print(f"{told}: {plays:,} plays, ASD 2 in every instance")
+        assert asd == 2.0, instance.question
+    print(f"{label}: {plays:,} plays, ASD 2 in every instance")
 
 
 async def lies_win(campaign: Campaign, domain: str, rule: str, score: Score) -> None:

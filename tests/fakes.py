@@ -114,17 +114,17 @@ def prompt(call: Call) -> Prompt:
         side,
         system,
         user,
-        tuple(who for who, _ in turns),
-        tuple(said for _, said in turns),
+        tuple(speaker for speaker, _ in turns),
+        tuple(text for _, text in turns),
         find_statement(user),
     )
 
 
 def laid_out(
-    rules: str, transcript: Transcript, task: str, told: str, side: str = "", **marks: str | int
+    rules: str, transcript: Transcript, task: str, words: str, side: str = "", **marks: str | int
 ) -> tuple[Message, ...]:
     """A prompt with rules and instructions of a test's own."""
-    todo = Instructions(task, Words(told), side=side, marks=tuple(marks.items()))
+    todo = Instructions(task, Words(words), side=side, marks=tuple(marks.items()))
     return messages(Words(rules), transcript, todo, default_prompts())
 
 

@@ -33,9 +33,9 @@ class Instance:
         """An answer as a statement, by its label."""
         return f"answer {side.label}"
 
-    def implied(self, claim: str, given: Sequence[str], needed: int) -> bool:
+    def implied(self, claim: str, facts: Sequence[str], needed: int) -> bool:
         """Whether a claim follows from any `needed` of these statements, whichever they are."""
-        return all(self.rule(claim, frozenset(some)) for some in combinations(given, needed))
+        return all(self.rule(claim, frozenset(some)) for some in combinations(facts, needed))
 
     @property
     def right(self) -> Answer:
@@ -55,14 +55,14 @@ def sums(rng: random.Random) -> Instance:
         three[s] = f"{s} is the sum of all three."
     answers, truth = _answers(rng, str(a + b + c), str(a + b + c + off))
 
-    def rule(claim: str, given: frozenset[str]) -> bool:
+    def rule(claim: str, facts: frozenset[str]) -> bool:
         for s, text in two.items():
             if claim == text:
                 return s == a + b
         for s, text in three.items():
             if claim == text:
-                return any(s == t + c for t, statement in two.items() if statement in given)
-        return three[int(_claimed(claim, answers))] in given
+                return any(s == t + c for t, statement in two.items() if statement in facts)
+        return three[int(_claimed(claim, answers))] in facts
 
     return Instance(
         Question(f"What is {a} + {b} + {c}?", answers),
@@ -87,13 +87,13 @@ def formulas(rng: random.Random) -> Instance:
     claims = {v: f"The formula is {v}." for v in (True, False)}
     answers, truth = _answers(rng, str(outer), str(not outer))
 
-    def rule(claim: str, given: frozenset[str]) -> bool:
+    def rule(claim: str, facts: frozenset[str]) -> bool:
         for v in (True, False):
             if claim == inside[v]:
                 return v == inner
             if claim == claims[v]:
-                return any(inside[w] in given and gates[second](w, z) == v for w in (True, False))
-        return claims[_claimed(claim, answers) == "True"] in given
+                return any(inside[w] in facts and gates[second](w, z) == v for w in (True, False))
+        return claims[_claimed(claim, answers) == "True"] in facts
 
     values = ", ".join(f"{name} is {v}" for name, v in zip(names, (x, y, z), strict=True))
     return Instance(
@@ -124,16 +124,16 @@ def paths(rng: random.Random) -> Instance:
     def shut(places: tuple[str, ...]) -> bool:
         return not any(a in places and b not in places for a, b in arrows)
 
-    def rule(claim: str, given: frozenset[str]) -> bool:
+    def rule(claim: str, facts: frozenset[str]) -> bool:
         for place, text in reach.items():
             if claim == text:
-                before = {s} | {other for other, statement in reach.items() if statement in given}
+                before = {s} | {other for other, statement in reach.items() if statement in facts}
                 return any((other, place) in arrows for other in before)
         for places, text in closed.items():
             if claim == text:
                 return shut(places)
         yes = _claimed(claim, answers) == "yes"
-        return reach[t] in given if yes else any(text in given for text in closed.values())
+        return reach[t] in facts if yes else any(text in facts for text in closed.values())
 
     true = {text for places, text in closed.items() if shut(places)}
     true |= {reach[u]} if (s, u) in arrows or ((s, t) in arrows and (t, u) in arrows) else set()

@@ -29,7 +29,7 @@ from tests.world import sweep
 TEXT = b"# the sweep file, as written\n"
 GRID = sweep(problems=4)
 CELLS = list(GRID.cells())
-FORMS = (*(("--format", each) for each in ("text", "markdown", "latex", "csv")), ("--json",))
+FORMS = (*(("--format", name) for name in ("text", "markdown", "latex", "csv")), ("--json",))
 """Flags of `report`, for each form that it has."""
 
 

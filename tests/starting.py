@@ -43,32 +43,32 @@ class Started(subprocess.Popen[Any]):
     _ended: socket.socket | None = None
     """Tells the exit status of a forked process."""
 
-    def _execute_child(self, *given: Any) -> None:
+    def _execute_child(self, *values: Any) -> None:
         usual = super()._execute_child  # type: ignore[misc]
-        told = signature(usual).bind(*given).arguments
-        if not _forks(told):
-            usual(*given)
+        args = signature(usual).bind(*values).arguments
+        if not _forks(args):
+            usual(*values)
             return
-        pipes = [told[name] for name in ("p2cread", "c2pwrite", "errwrite")]
-        ends = [own if given == -1 else given for own, given in enumerate(pipes)]
-        environment = dict(os.environ) if told["env"] is None else told["env"]
-        asked = {
-            "words": [os.fspath(word) for word in told["args"][1:]],
-            "cwd": os.fspath(told["cwd"] or os.getcwd()),
+        pipes = [args[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        ends = [standard if pipe == -1 else pipe for standard, pipe in enumerate(pipes)]
+        environment = dict(os.environ) if args["env"] is None else args["env"]
+        order = {
+            "words": [os.fspath(word) for word in args["args"][1:]],
+            "cwd": os.fspath(args["cwd"] or os.getcwd()),
             "environment": environment,
-            "session": told["start_new_session"],
-            "group": told["process_group"],
+            "session": args["start_new_session"],
+            "group": args["process_group"],
         }
         self._ended, theirs = socket.socketpair()
         with theirs:
-            _forker().ask(asked, [*ends, theirs.fileno()])
+            _forker().ask(order, [*ends, theirs.fileno()])
         (self.pid,) = _STATUS.unpack(self._ended.recv(_STATUS.size))
         self._child_created = True
-        self._close_pipe_fds(*(told[name] for name in _PIPES))  # type: ignore[attr-defined]
+        self._close_pipe_fds(*(args[name] for name in _PIPES))  # type: ignore[attr-defined]
 
-    def _internal_poll(self, *given: Any, **more: Any) -> int | None:
+    def _internal_poll(self, *positional: Any, **more: Any) -> int | None:
         if self._ended is None:
-            polled: int | None = super()._internal_poll(*given, **more)  # type: ignore[misc]
+            polled: int | None = super()._internal_poll(*positional, **more)  # type: ignore[misc]
             return polled
         lock = self._waitpid_lock  # type: ignore[attr-defined]
         if self.returncode is None and lock.acquire(blocking=False):
@@ -84,36 +84,36 @@ class Started(subprocess.Popen[Any]):
             waited: tuple[int, int] = super()._try_wait(flags)  # type: ignore[misc]
             return waited
         try:
-            told = self._ended.recv(_STATUS.size, socket.MSG_DONTWAIT if flags else 0)
+            status = self._ended.recv(_STATUS.size, socket.MSG_DONTWAIT if flags else 0)
         except BlockingIOError:
             return 0, 0
         except OSError:
-            told = b""  # close pipes of unwaited processes
+            status = b""  # close pipes of unwaited processes
         self._ended.close()
         # Without a word, what forked it is gone.
-        return self.pid, _STATUS.unpack(told)[0] if told else signal.SIGKILL
+        return self.pid, _STATUS.unpack(status)[0] if status else signal.SIGKILL
 
 
 _PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 
-def run(*given: Any, **settings: Any) -> Any:
+def run(*positional: Any, **settings: Any) -> Any:
     """Run a process to its end, like `subprocess.run` with text output."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with Started(*given, **{"stdin": subprocess.DEVNULL} | pipes | settings) as process:
+    with Started(*positional, **{"stdin": subprocess.DEVNULL} | pipes | settings) as process:
         out, err = process.communicate()
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-def _forks(told: dict[str, Any]) -> bool:
-    words = told["args"]
-    environment = os.environ if told["env"] is None else told["env"]
+def _forks(args: dict[str, Any]) -> bool:
+    words = args["args"]
+    environment = os.environ if args["env"] is None else args["env"]
     return (
         not isinstance(words, str)
         and len(words) > 2
         and words[0] == sys.executable
         and words[1] in ("-m", "-c")
-        and not (told["preexec_fn"] or told["pass_fds"] or told["shell"] or told["executable"])
+        and not (args["preexec_fn"] or args["pass_fds"] or args["shell"] or args["executable"])
         # Settings that Python reads at its start are the same as here.
         and environment.get("PYTHONPATH", str(ROOT)) == str(ROOT)
         and all(
@@ -140,8 +140,8 @@ class Forker:
         self._lock = threading.Lock()
         atexit.register(self.close)
 
-    def ask(self, asked: dict[str, Any], ends: list[int]) -> None:
-        sent = json.dumps(asked).encode()
+    def ask(self, order: dict[str, Any], ends: list[int]) -> None:
+        sent = json.dumps(order).encode()
         with self._lock:
             socket.send_fds(self._socket, [_LENGTH.pack(len(sent))], ends)
             self._socket.sendall(sent)
@@ -216,20 +216,20 @@ def _tell_ends(running: dict[int, socket.socket]) -> None:
             ended.sendall(_STATUS.pack(status))
 
 
-def become(asked: dict[str, Any]) -> None:
+def become(order: dict[str, Any]) -> None:
     """Be the process that was asked for."""
-    if asked["session"]:
+    if order["session"]:
         os.setsid()
-    if (group := asked["group"]) is not None and group >= 0:
+    if (group := order["group"]) is not None and group >= 0:
         os.setpgid(0, group)
-    os.chdir(asked["cwd"])
+    os.chdir(order["cwd"])
     os.environ.clear()
-    os.environ.update(asked["environment"])
+    os.environ.update(order["environment"])
     time.tzset()
     sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
     sys.stderr = os.fdopen(2, "w", errors="backslashreplace", buffering=1)
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
-    how, target, *words = asked["words"]
+    how, target, *words = order["words"]
     paths = [place for place in sys.path[1:] if place != str(ROOT)]
     sys.path[:] = [os.getcwd() if how == "-m" else "", str(ROOT), *paths]
     sys.argv = [target if how == "-m" else "-c", *words]
@@ -270,9 +270,9 @@ def load() -> None:
 
 if __name__ == "__main__":
     load()
-    asked = serve(socket.socket(fileno=int(sys.argv[1])))
+    order = serve(socket.socket(fileno=int(sys.argv[1])))
     try:
-        become(asked)
+        become(order)
     except SystemExit as left:
         if not isinstance(left.code, int | None):
             raise

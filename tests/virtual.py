@@ -57,8 +57,8 @@ def virtually(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """Run a test under a virtual clock."""
 
     @wraps(test)
-    def ran(*given: P.args, **named: P.kwargs) -> T:
-        return run(test(*given, **named))
+    def ran(*args: P.args, **kwargs: P.kwargs) -> T:
+        return run(test(*args, **kwargs))
 
     return ran
 

@@ -71,10 +71,10 @@ def test_start_refuses_to_measure_sources_that_are_not_compiled(tmp_path, monkey
 
 
 def test_unknown_bench_is_refused_with_the_known_names():
-    told = CliRunner().invoke(main, ["cals"])
-    assert told.exit_code == 2
-    assert "unknown bench 'cals'" in told.output
-    assert "calls" in told.output
+    result = CliRunner().invoke(main, ["cals"])
+    assert result.exit_code == 2
+    assert "unknown bench 'cals'" in result.output
+    assert "calls" in result.output
 
 
 def test_goals_hold_at_their_limits():
@@ -121,12 +121,12 @@ def _measured(name: str, seconds: float) -> Measured:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("what", MOST)
-def test_one_more_takes_no_more_function_calls_than_has_been_reached(what):
-    client, workload = WORKLOADS[what]
+@pytest.mark.parametrize("workload_name", MOST)
+def test_one_more_takes_no_more_function_calls_than_has_been_reached(workload_name):
+    client, workload = WORKLOADS[workload_name]
     with Server() as server:
-        found = counted(client, workload, Job(server.url, COUNT, 50, ""))
-    places = sorted(found.places.items(), key=lambda place: -place[1])[:20]
-    more, once = MOST[what]
-    assert found.more.python <= more, places
-    assert found.once.python <= once
+        counts = counted(client, workload, Job(server.url, COUNT, 50, ""))
+    places = sorted(counts.places.items(), key=lambda place: -place[1])[:20]
+    more, once = MOST[workload_name]
+    assert counts.more.python <= more, places
+    assert counts.once.python <= once

@@ -17,24 +17,24 @@ from tests.lines import request
 
 
 class Crowd:
-    """A server that answers no call until `wanted` calls are in flight."""
+    """A server that answers no call until `count` calls are in flight."""
 
-    def __init__(self, wanted: int) -> None:
-        self.wanted, self.here, self.all_here = wanted, 0, asyncio.Event()
+    def __init__(self, count: int) -> None:
+        self.count, self.here, self.all_here = count, 0, asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
-                _, asked = await request(reader)
-                if not asked:
+                _, received = await request(reader)
+                if not received:
                     # The engine asks a server of the user's for its slots: this one does not say.
                     writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
                     continue
                 self.here += 1
-                if self.here == self.wanted:
+                if self.here == self.count:
                     self.all_here.set()
                 await self.all_here.wait()
-                name = asked.split(b"call-")[1].split(b" ")[0]
+                name = received.split(b"call-")[1].split(b" ")[0]
                 choice = b'{"finish_reason":"stop","message":{"content":"re: %s"}}' % name
                 usage = b'{"prompt_tokens":9,"completion_tokens":3}'
                 body = b'{"id":"chatcmpl-%020d","model":"m","choices":[%s],"usage":%s}'

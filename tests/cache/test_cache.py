@@ -165,7 +165,7 @@ async def test_an_exception_reaches_everyone_who_waits_and_is_not_stored():
 
 async def test_a_failed_flight_that_everybody_left_is_not_reported_as_lost():
     complaints: list[dict] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     gate = Gate()
 
     async def fails(call):
@@ -366,11 +366,11 @@ async def test_repeated_work_is_noted_by_every_caller_and_counted():
 async def test_work_of_other_settings_transcripts_draws_and_seats_is_other_work(
     settings, about, altered
 ):
-    told = Told()
-    await run_once(told.cell(), speech("a"), ("settings",), "transcript")
-    await run_once(altered(told.cell()), speech("a"), (settings,), about)
-    assert len(told.model.calls) == 2
-    assert not told.spared
+    work = Told()
+    await run_once(work.cell(), speech("a"), ("settings",), "transcript")
+    await run_once(altered(work.cell()), speech("a"), (settings,), about)
+    assert len(work.model.calls) == 2
+    assert not work.spared
 
 
 async def test_running_work_is_joined_and_its_fault_reaches_all_but_is_not_kept():
@@ -406,30 +406,30 @@ async def test_an_agent_that_has_no_hash_shares_nothing():
 
 
 async def test_a_kind_of_work_that_nobody_asks_for_again_is_shared_no_more():
-    told = Told()
+    work = Told()
     settings = ("agent",)
     for n in range(TRIED):
-        await run_once(told.cell(), speech("a"), (settings,), n)
-    await run_once(told.cell(), speech("a"), (settings,), 0)
-    assert not told.spared  # asked again, and answered by the cache
-    await run_once(told.cell(), speech("a"), (("judge",),), 0)
-    await run_once(told.cell(), speech("a"), (("judge",),), 0)
-    assert told.spared == [(1, False)]
+        await run_once(work.cell(), speech("a"), (settings,), n)
+    await run_once(work.cell(), speech("a"), (settings,), 0)
+    assert not work.spared  # asked again, and answered by the cache
+    await run_once(work.cell(), speech("a"), (("judge",),), 0)
+    await run_once(work.cell(), speech("a"), (("judge",),), 0)
+    assert work.spared == [(1, False)]
 
 
-@pytest.mark.parametrize("asked", [("a",), ()], ids=["asked", "asked nobody"])
-async def test_old_work_is_forgotten(asked):
+@pytest.mark.parametrize("prompts", [("a",), ()], ids=["asked", "asked nobody"])
+async def test_old_work_is_forgotten(prompts):
     work = Told()
     # Done twice, its kind is shared from then on, however seldom it is repeated.
     for _ in range(2):
         await run_once(work.cell(), speech(), (), "again")
     for n in range(MAX_NOTES + 2):
-        await run_once(work.cell(), speech(*asked), (), n)
+        await run_once(work.cell(), speech(*prompts), (), n)
     work.spared.clear()
-    await run_once(work.cell(), speech(*asked), (), 0)
+    await run_once(work.cell(), speech(*prompts), (), 0)
     assert not work.spared
-    await run_once(work.cell(), speech(*asked), (), MAX_NOTES + 1)
-    assert work.spared == [(len(asked), False)]
+    await run_once(work.cell(), speech(*prompts), (), MAX_NOTES + 1)
+    assert work.spared == [(len(prompts), False)]
 
 
 class Looked(MemoryStore):

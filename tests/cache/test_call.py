@@ -162,14 +162,14 @@ def test_the_class_of_a_value_is_part_of_its_address():
 
 
 @pytest.mark.parametrize(
-    ("stranger", "told"),
+    ("stranger", "message"),
     [
-        *((each, r"\[1\]: a \w+ has no address") for each in (object(), len, [1], {}, b"", Plain)),
-        *((Plain(each), r"\[1\]\.size: .* no") for each in (math.nan, math.inf, -math.inf)),
+        *((bad, r"\[1\]: a \w+ has no address") for bad in (object(), len, [1], {}, b"", Plain)),
+        *((Plain(bad), r"\[1\]\.size: .* no") for bad in (math.nan, math.inf, -math.inf)),
     ],
 )
-def test_values_without_stable_form_have_no_address(stranger, told):
-    with pytest.raises(AddressError, match=f"^{told}"):
+def test_values_without_stable_form_have_no_address(stranger, message):
+    with pytest.raises(AddressError, match=f"^{message}"):
         value_address((Plain(1.0), stranger))
 
 

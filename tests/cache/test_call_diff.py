@@ -57,17 +57,17 @@ TYPO = f"{WORDS[:80]}!{WORDS[81:]}"
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "diff"),
     [
         ({"temperature": 0.7}, "temperature 0.4 -> 0.7"),
         ({"messages": said(TYPO, "Speak.")}, "messages[0].text differs at character 80: "),
     ],
 )
-def test_changed_call_is_found_among_similar_questions(changed, told):
+def test_changed_call_is_found_among_similar_questions(changed, diff):
     cuts = [text[:n] + "?" for text in (WORDS, TYPO) for n in range(5, 90, 5)]
     others = [ASKED.changed(messages=said(cut, "Speak.")) for cut in cuts]
     nearest = nearest_recorded(store_of(ASKED, *others), ASKED.changed(**changed), "here/v1")
-    assert str(nearest).startswith(f"nearest recorded call {ASKED.address[:12]} differs in: {told}")
+    assert str(nearest).startswith(f"nearest recorded call {ASKED.address[:12]} differs in: {diff}")
 
 
 def test_a_search_is_bounded_and_says_so(monkeypatch):

@@ -177,11 +177,11 @@ def test_diskcache_opens_a_store_and_finds_its_bytes(folder):
     assert not sql(folder, "SELECT name FROM sqlite_schema WHERE type = 'trigger'")
 
 
-@pytest.mark.parametrize("made", [0, 1, 2])
-def test_a_store_whose_making_was_cut_off_is_made_whole(folder, made):
+@pytest.mark.parametrize("statements", [0, 1, 2])
+def test_a_store_whose_making_was_cut_off_is_made_whole(folder, statements):
     with diskcache.Cache(str(folder), eviction_policy="none"):
         pass
-    for statement in ("DROP TABLE Cache", "DROP TABLE Settings")[made:]:
+    for statement in ("DROP TABLE Cache", "DROP TABLE Settings")[statements:]:
         sql(folder, statement)
     filled(folder, {"a": b"1"})
     with closing(ReadOnlyStore(folder)) as store:
@@ -316,10 +316,10 @@ def test_recovery_keeps_apart_replies_and_passages_whatever_their_rows_say(folde
     with closing(DiskStore(folder)) as store:
         store.drop_unused()
         assert len(list(store.faults())) == 1
-        found = dict(store.recover())
-    assert isinstance(found.pop(lost), DamagedEntry)
-    assert found.keys() == entries.keys()
-    assert sum(found[key] != entries[key] for key in entries) == 1
+        recovered = dict(store.recover())
+    assert isinstance(recovered.pop(lost), DamagedEntry)
+    assert recovered.keys() == entries.keys()
+    assert sum(recovered[key] != entries[key] for key in entries) == 1
 
 
 def test_a_path_that_cannot_be_a_store_is_an_error_that_names_it(tmp_path):

@@ -46,32 +46,32 @@ def test_a_store_holds_what_a_dict_would_and_tells_what_it_had_first(store):
     """More keys than are read at a time; some come twice at once."""
     chance, names = random.Random(1), [f"{n % 7}-{n:04}" for n in range(1100)]
     store.put_many([(name, name.encode()) for name in names])
-    held = {name: name.encode() for name in names}
+    model = {name: name.encode() for name in names}
     for _ in range(40):
-        given = [
+        batch = [
             (chance.choice(names), str(chance.random()).encode() * chance.choice((0, 1, 200)))
             for _ in range(chance.randrange(60))
         ]
         match chance.choice(("put", "keep", "delete")):
             case "put":
-                store.put_many(given)
-                held |= dict(given)
+                store.put_many(batch)
+                model |= dict(batch)
             case "keep":
                 # Of one key that comes twice at once the first is kept, too.
                 earlier = {}
-                for key, value in given:
-                    if held.setdefault(key, value) != value:
-                        earlier[key] = held[key]
-                assert store.keep_many(given) == earlier
+                for key, value in batch:
+                    if model.setdefault(key, value) != value:
+                        earlier[key] = model[key]
+                assert store.keep_many(batch) == earlier
             case "delete":
-                gone = {key for key, _ in given}
-                assert store.delete_many([*gone, "nowhere"]) == len(gone & held.keys())
-                held = {key: value for key, value in held.items() if key not in gone}
-        assert len(store) == len(held)
+                gone = {key for key, _ in batch}
+                assert store.delete_many([*gone, "nowhere"]) == len(gone & model.keys())
+                model = {key: value for key, value in model.items() if key not in gone}
+        assert len(store) == len(model)
         key = chance.choice(names)
-        assert store.get(key) == held.get(key)
+        assert store.get(key) == model.get(key)
         for prefix in ("", "3-", key[:4], key, "8"):
-            expected = sorted(pair for pair in held.items() if pair[0].startswith(prefix))
+            expected = sorted(pair for pair in model.items() if pair[0].startswith(prefix))
             assert list(store.items(prefix)) == expected
             assert list(store.keys(prefix)) == [key for key, _ in expected]
     assert store.get("3") is None and store.get(f"{names[0]}0") is None

@@ -88,11 +88,11 @@ class Simulation:
         accounting = Accounting(listed(), budget, ledger=ledger)
         endpoint = Sender(MODEL, provider, self.limits, stop_token, accounting, self.chance.random)
         cache = Cache(self.store, endpoint, identity=lambda call: "lab", clock=lambda: 0)
-        kept: dict[int, tuple[bytes, CellOutcome]] = {}
+        saved: dict[int, tuple[bytes, CellOutcome]] = {}
 
         def keep(cell: Cell, outcome: CellOutcome) -> None:
-            assert cell.place not in kept, "two outcomes of one cell"
-            kept[cell.place] = outcome_of(cell, outcome).line, outcome
+            assert cell.place not in saved, "two outcomes of one cell"
+            saved[cell.place] = outcome_of(cell, outcome).line, outcome
 
         stop = self.chance.random() < 0.2
         running = asyncio.create_task(
@@ -107,17 +107,17 @@ class Simulation:
         if not running.cancelled() and (fault := running.exception()):
             raise fault
         self._check(provider, ledger, budget, cache)
-        assert stop or stop_token.halt is not None or len(kept) == len(SWEEP), "an outcome was lost"
-        await self._compare(kept)
-        await self._resume(kept)
+        assert stop or stop_token.halt is not None or len(saved) == len(SWEEP), "outcome lost"
+        await self._compare(saved)
+        await self._resume(saved)
         ends = Counter(
             outcome.kind if isinstance(outcome, Failure) else "verdict"
-            for _, outcome in kept.values()
+            for _, outcome in saved.values()
         )
         if stop_token.halt is not None:
             ends[f"halt: {type(stop_token.halt).__name__}"] += 1
         stopped = stop or stop_token.halt is not None
-        return Found(len(kept), provider.requests, stopped, dict(ends))
+        return Found(len(saved), provider.requests, stopped, dict(ends))
 
     def _check(
         self, provider: FaultyProvider, ledger: Ledger, budget: Budget | None, cache: Cache
@@ -140,16 +140,16 @@ class Simulation:
             assert budget.spent <= budget.cap + 1e-9, "more was spent than may be"
             assert budget.reserved == 0.0, "money is reserved for nobody"
 
-    async def _compare(self, kept: dict[int, tuple[bytes, CellOutcome]]) -> None:
+    async def _compare(self, saved: dict[int, tuple[bytes, CellOutcome]]) -> None:
         """Verdicts equal the verdicts of a run without faults; failures are reported."""
         calm = await _calm()
-        for place, (written, outcome) in kept.items():
+        for place, (written, outcome) in saved.items():
             if not isinstance(outcome, Failure):
                 assert written == calm[place], "another outcome than without faults"
             else:
                 assert outcome.kind != "crash", outcome.message
 
-    async def _resume(self, kept: dict[int, tuple[bytes, CellOutcome]]) -> None:
+    async def _resume(self, saved: dict[int, tuple[bytes, CellOutcome]]) -> None:
         """A later sitting finishes every cell, and asks for nothing that is stored."""
         self.store.share = 0.0
         stored = {key.partition(".")[0] for key, _ in self.store.items()}
@@ -158,10 +158,10 @@ class Simulation:
             assert call.address not in stored, "a stored call was sent again"
             return opinion(call)
 
-        todo = [cell for cell in SWEEP.cells() if cell.place not in kept]
-        rest = await _lines(todo, self.store, ask, self.lanes)
+        todo = [cell for cell in SWEEP.cells() if cell.place not in saved]
+        resumed = await _lines(todo, self.store, ask, self.lanes)
         calm = await _calm()
-        assert rest == {cell.place: calm[cell.place] for cell in todo}
+        assert resumed == {cell.place: calm[cell.place] for cell in todo}
 
 
 async def _lines(

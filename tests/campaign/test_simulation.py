@@ -26,11 +26,11 @@ def test_every_simulated_run_keeps_every_invariant(campaign):
     ends: dict[str, int] = {}
     for seed in range(campaign.seed * 10_000, campaign.seed * 10_000 + campaign.size(30, 1000)):
         print(f"seed {seed}")
-        found = Simulation(seed).run()
-        finished += found.finished
-        requests += found.requests
-        stops += found.stopped
-        for end, count in found.ends.items():
+        result = Simulation(seed).run()
+        finished += result.finished
+        requests += result.requests
+        stops += result.stopped
+        for end, count in result.ends.items():
             ends[end] = ends.get(end, 0) + count
     print(f"{finished} cells, {requests} requests, {stops} runs stopped early, ended so: {ends}")
 
@@ -96,15 +96,15 @@ async def test_after_the_first_problems_a_plan_is_within_a_tenth(
         asks = Router(ready.models, ready.sweep.roles, Accounting(listed()), ready.stop_token)
         store = MemoryStore()
         guessed = await plan_sweep(ready, store, listed())
-        begun = replace(ready.sweep, problems=ready.sweep.problems[:first])
-        await run(ready, begun, store, asks)
+        partial = replace(ready.sweep, problems=ready.sweep.problems[:first])
+        await run(ready, partial, store, asks)
         before = asks.accounting.ledger.total()
         learnt = await plan_sweep(ready, store, listed())
         await run(ready, ready.sweep, store, asks)
         paid = asks.accounting.ledger.total()
         await asks.close()
     assert learnt.total("stored") == before.stored
-    rest = replace(
+    tail = replace(
         paid,
         usage=Usage(
             paid.usage.input_tokens - before.usage.input_tokens,
@@ -113,10 +113,10 @@ async def test_after_the_first_problems_a_plan_is_within_a_tenth(
         dollars=paid.dollars - before.dollars,
     )
     print(f"{name}: {len(ready.sweep):,} cells, {paid.sent:,} requests, ${paid.dollars:.2f}")
-    for what, plan, account in (("guessed", guessed, paid), ("learnt", learnt, rest)):
-        told = ", ".join(f"{part} {share:+.1%}" for part, share in off(plan, account).items())
-        print(f"  {what}: {told}")
+    for basis, plan, account in (("guessed", guessed, paid), ("learnt", learnt, tail)):
+        shares = ", ".join(f"{part} {share:+.1%}" for part, share in off(plan, account).items())
+        print(f"  {basis}: {shares}")
     assert guessed.cost is not None
     assert guessed.cost.low <= paid.dollars <= guessed.cost.high
     # One problem of two teaches little of the other.
-    assert all(abs(share) < (0.1 if campaign.long else 0.3) for share in off(learnt, rest).values())
+    assert all(abs(share) < (0.1 if campaign.long else 0.3) for share in off(learnt, tail).values())

@@ -42,8 +42,8 @@ class Finished(NamedTuple):
     """A finished run of `small.yaml`."""
 
     folder: Path
-    told: Ran
-    """What `oversight run small.yaml` told."""
+    ran: Ran
+    """Result of `oversight run small.yaml`."""
 
 
 @pytest.fixture(scope="session")
@@ -62,4 +62,4 @@ def finished(place: Path, finished_once: Finished) -> Finished:
     for name in ("runs", "store"):
         shutil.copytree(home / name, place / name)
     moved(folder := only_run(place), home, place)
-    return Finished(folder, finished_once.told)
+    return Finished(folder, finished_once.ran)

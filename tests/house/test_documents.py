@@ -39,8 +39,8 @@ def test_the_python_of_the_documents_passes_mypy_strict(tmp_path):
                 written[str(file)] = f"{page.name}:{block.line}"
     assert len(written) >= 6
     words = ["-m", "mypy", "--strict", *sorted(written)]
-    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, f"{done.stdout}{done.stderr}{written}"
+    process = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 0, f"{process.stdout}{process.stderr}{written}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -63,8 +63,8 @@ def test_the_site_is_built_without_a_broken_link(tmp_path):
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     (tmp_path / "zensical.toml").write_text(config.replace('["."]', f'["{ROOT}"]'))
     words = ["-m", "zensical", "build", "--strict"]
-    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout + process.stderr
     page = (tmp_path / "build" / "site" / "api" / "index.html").read_text()
     for name in API:
         assert f'id="{name}"' in page, name
@@ -119,11 +119,11 @@ def test_examples_of_the_public_names_can_be_executed():
 def test_the_architecture_has_every_folder_in_its_order_and_every_group():
     page = (ROOT / "docs" / "architecture.md").read_text()
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    folders = {each.parent.name for each in (ROOT / "engine").glob("*/__init__.py")}
+    folders = {contract.parent.name for contract in (ROOT / "engine").glob("*/__init__.py")}
     (layers,) = (
-        [name for name in re.findall(r"\w+", " ".join(each["layers"])) if name in folders]
-        for each in contracts["contracts"]
-        if each["name"] == "The folders of engine"
+        [name for name in re.findall(r"\w+", " ".join(contract["layers"])) if name in folders]
+        for contract in contracts["contracts"]
+        if contract["name"] == "The folders of engine"
     )
     assert re.findall(rf"^ ({'|'.join(layers)}) {{2,}}", page, re.MULTILINE) == layers
     assert {*layers} == folders
@@ -153,14 +153,14 @@ def test_the_command_lines_of_a_page_name_commands_and_options_that_are_there(pa
     text = page.read_text().replace("\\\n", " ")
     for line in PROSE.findall(text):
         words = line.split()
-        named = [path for path in COMMANDS if words[: len(path)] == [*path]]
+        paths = [path for path in COMMANDS if words[: len(path)] == [*path]]
         # `oversight cache …` is about all commands of a group.
-        whole = words[1:] and not re.fullmatch(r"[a-z-]+[a-z]", words[1])
-        groups = {path[0] for path in COMMANDS if len(path) > 1 and (whole or not words[1:])}
-        assert named or words[0] in groups, f"{page.name}: oversight {line}"
+        is_name = words[1:] and not re.fullmatch(r"[a-z-]+[a-z]", words[1])
+        groups = {path[0] for path in COMMANDS if len(path) > 1 and (is_name or not words[1:])}
+        assert paths or words[0] in groups, f"{page.name}: oversight {line}"
         options = {word for word in words if re.fullmatch(r"--[a-z][a-z-]+", word)}
-        known = {name for path in named for param in COMMANDS[path].params for name in param.opts}
-        assert not named or options <= known | {"--help"}, f"{page.name}: oversight {line}"
+        valid = {name for path in paths for param in COMMANDS[path].params for name in param.opts}
+        assert not paths or options <= valid | {"--help"}, f"{page.name}: oversight {line}"
 
 
 def test_no_document_holds_marks_of_an_unresolved_merge():

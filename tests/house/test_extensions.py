@@ -13,9 +13,9 @@ from tests.house.weight import ROOMS, ROOT
 pytestmark = pytest.mark.wire
 
 EXTENSIONS = sorted(
-    each.name
-    for each in (ROOT / "engine" / "extensions").iterdir()
-    if (each / "__init__.py").exists()
+    folder.name
+    for folder in (ROOT / "engine" / "extensions").iterdir()
+    if (folder / "__init__.py").exists()
 )
 
 
@@ -33,15 +33,15 @@ def without(gone: list[str], place: Path) -> Path:
 
 def python(copy: Path, *words: str) -> str:
     """Return the output of Python with a copy of the packages."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *words],
         cwd=copy / "work",
         env={**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def test_the_core_runs_without_any_extension(tmp_path):

@@ -29,10 +29,10 @@ EXTRAS = {
 
 def run(code: str) -> str:
     """Return the output of a fresh interpreter."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    return done.stdout
+    return process.stdout
 
 
 READS = """
@@ -119,12 +119,12 @@ def test_a_run_that_the_store_answers_whole_loads_no_client_and_connects_to_nobo
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + AGAIN.replace(
         "HEAVY", repr(clients)
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert "8/8 cells" in done.stderr
-    assert calls(done.stderr).new == 0
-    assert done.stdout.splitlines()[-1] == "[0, [], []]", done.stderr
+    assert "8/8 cells" in process.stderr
+    assert calls(process.stderr).new == 0
+    assert process.stdout.splitlines()[-1] == "[0, [], []]", process.stderr
 
 
 def test_help_is_shown_without_loading_what_runs_sweeps():

@@ -147,8 +147,8 @@ def imported(file: Path) -> Iterator[str]:
 @pytest.mark.wire
 def test_model_output_is_read_without_patterns():
     files = (file for folder in READ_MODELS for file in (ROOT / folder).rglob("*.py"))
-    found = {str(file.relative_to(ROOT)) for file in files if "re" in imported(file)}
-    assert found == {file for files in MAY.values() for file in files}
+    importers = {str(file.relative_to(ROOT)) for file in files if "re" in imported(file)}
+    assert importers == {file for files in MAY.values() for file in files}
 
 
 def test_a_unit_test_that_leaves_its_process_fails():

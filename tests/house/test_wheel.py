@@ -31,11 +31,11 @@ print(oversight.__file__)
 def run(*words: str | Path, cwd: Path) -> str:
     """Return the output of a program that does not see this checkout."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
+    process = subprocess.run(
         list(map(str, words)), cwd=cwd, env=variables, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def built(kind: str, source: Path, folder: Path) -> Path:
@@ -82,8 +82,8 @@ def test_a_wheel_from_the_sdist_is_the_same(tmp_path):
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     (source,) = (path for path in tmp_path.iterdir() if path.name.startswith("oversight_bench"))
-    held = {str(file.relative_to(source)) for file in source.rglob("*") if file.is_file()}
-    assert tree(*SHIPPED) <= held
+    files = {str(file.relative_to(source)) for file in source.rglob("*") if file.is_file()}
+    assert tree(*SHIPPED) <= files
     assert in_wheel(built("wheel", source, tmp_path / "wheel")) == expected_in_wheel()
 
 
@@ -99,16 +99,16 @@ def test_a_clone_without_links_runs_and_builds_the_same_wheel(tmp_path):
         # Git writes a file with the link's target if it cannot make links.
         (clone / "oversight" / room).write_text(f"../{room}")
     code = "import oversight.engine.views.cli.group as group; print(group.__file__)"
-    told = run(sys.executable, "-c", code, cwd=clone)
-    assert told.strip() == str(clone / "engine" / "views" / "cli" / "group.py")
+    output = run(sys.executable, "-c", code, cwd=clone)
+    assert output.strip() == str(clone / "engine" / "views" / "cli" / "group.py")
     assert in_wheel(built("wheel", clone, tmp_path / "wheel")) == expected_in_wheel()
 
 
 def test_script_next_to_a_checkout_called_oversight_gets_the_package(tmp_path):
     (tmp_path / "oversight").symlink_to(ROOT)
     code = "from oversight import run; import oversight.engine; print(oversight.engine.__file__)"
-    told = run(sys.executable, "-c", code, cwd=tmp_path)
-    assert Path(told.strip()).resolve() == ROOT / "engine" / "__init__.py"
+    output = run(sys.executable, "-c", code, cwd=tmp_path)
+    assert Path(output.strip()).resolve() == ROOT / "engine" / "__init__.py"
 
 
 def test_installed_wheel_coexists_with_user_modules_of_the_same_names(wheel, tmp_path):
@@ -121,12 +121,12 @@ def test_installed_wheel_coexists_with_user_modules_of_the_same_names(wheel, tmp
     libraries = next(path for path in sys.path if path.endswith("site-packages"))
     # A line of a .pth file adds the folder, and reads no .pth files in it: no editable install.
     (packages / "libraries.pth").write_text(libraries)
-    own = tmp_path / "own"
+    app = tmp_path / "own"
     for name, number in (("cache.py", 1), ("engine/motor.py", 2), ("protocols/__init__.py", 3)):
-        (own / name).parent.mkdir(parents=True, exist_ok=True)
-        (own / name).write_text(f"MINE = {number}\n")
-    (own / "engine" / "__init__.py").touch()
-    (own / "main.py").write_text(USERS_OWN)
-    assert Path(run(python, "main.py", cwd=own).strip()).is_relative_to(bare)
+        (app / name).parent.mkdir(parents=True, exist_ok=True)
+        (app / name).write_text(f"MINE = {number}\n")
+    (app / "engine" / "__init__.py").touch()
+    (app / "main.py").write_text(USERS_OWN)
+    assert Path(run(python, "main.py", cwd=app).strip()).is_relative_to(bare)
     # With -m, the working folder comes before all that is installed.
-    assert "debate" in run(python, "-m", "oversight.engine", "demo", "--store", "store", cwd=own)
+    assert "debate" in run(python, "-m", "oversight.engine", "demo", "--store", "store", cwd=app)

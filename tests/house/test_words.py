@@ -52,18 +52,18 @@ def _help(command: click.Command, path: str = "oversight") -> Iterator[tuple[str
     yield f"{path} --help", command.get_help(context)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
-            if (each := command.get_command(context, name)) is not None:
-                yield from _help(each, f"{path} {name}")
+            if (inner := command.get_command(context, name)) is not None:
+                yield from _help(inner, f"{path} {name}")
 
 
 def _printed(code: str) -> Iterator[str]:
     """The texts of a module, without docstrings, bare names and SQL."""
     tree = ast.parse(code)
-    docstrings = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
-    for each in ast.walk(tree):
-        if isinstance(each, ast.Constant) and isinstance(each.value, str):
-            text = each.value
-            if " " in text and id(each) not in docstrings and not SQL.search(text):
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+            if " " in text and id(node) not in docstrings and not SQL.search(text):
                 yield text
 
 
@@ -84,13 +84,13 @@ def test_users_read_no_word_that_went():
     """All patterns over one reading, which takes a second."""
     read = list(texts())
     assert len(read) > 3000
-    found = [
+    places = [
         f"{place}: {text[max(match.start() - 40, 0) : match.end() + 20]!r}; say: {instead}"
         for place, text in read
         for pattern, instead in GONE.items()
         for match in re.finditer(pattern, text)
     ]
-    assert found == []
+    assert places == []
 
 
 def test_a_word_that_went_would_be_found():

@@ -62,10 +62,10 @@ def plain_run() -> int:
     with TemporaryDirectory() as folder:
         Path(folder, "plain.yaml").write_text(_SWEEP)
         code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{_RUN}"
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
         )
-    modules = (Path(line).resolve() for line in done.stderr.splitlines() if line.endswith(".py"))
+    modules = (Path(line).resolve() for line in process.stderr.splitlines() if line.endswith(".py"))
     imported = {str(file.relative_to(ROOT)) for file in modules if file.is_file()}
     return sum(count for name, count in _lines().items() if name in imported)
 

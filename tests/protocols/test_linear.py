@@ -43,14 +43,14 @@ class TooMuch(Exception):
 class Work:
     """The work done, and its limit."""
 
-    done = 0
+    spent = 0
     allowed = 0
 
     @classmethod
     def add(cls, characters: int) -> None:
-        cls.done += characters
-        if cls.done > cls.allowed:
-            raise TooMuch(f"{cls.done:,} of {cls.allowed:,} characters")
+        cls.spent += characters
+        if cls.spent > cls.allowed:
+            raise TooMuch(f"{cls.spent:,} of {cls.allowed:,} characters")
 
 
 class Counted(str):
@@ -163,10 +163,10 @@ FRAGMENTS = (
 def work(read: Callable[[str], object], fragment: str, length: int) -> int:
     """The work to read a text of this length."""
     text = fragment * (length // len(fragment))
-    Work.done, Work.allowed = 0, MOST * length
+    Work.spent, Work.allowed = 0, MOST * length
     with suppress(Unreadable):
         read(Counted(text))
-    return Work.done
+    return Work.spent
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -187,7 +187,7 @@ def test_long_texts_of_a_readers_alphabet_do_not_slow_it(name):
 def test_a_verdict_is_looked_for_among_twenty_thousand_tokens(text):
     words = text.split(" ")
     tokens = tuple(Token(Counted(word), -0.1) for word in words) * (20_000 // len(words))
-    Work.done, Work.allowed = 0, MOST * 200_000
+    Work.spent, Work.allowed = 0, MOST * 200_000
     with pytest.raises(Unreadable):
         read_masses(Reply("x", logprobs=tokens), CRATES)
 

@@ -31,11 +31,11 @@ FORM: Form[tuple[float, int, str, str]] = Form(
         "which": choice_of(["up", "down"]),
         "why": TEXT,
     },
-    lambda said: (
-        said.number("share", 0, 1),
-        said.whole("step", range(1, 4)),
-        said.one_of("which", ["up", "down"]),
-        said.text("why"),
+    lambda field: (
+        field.number("share", 0, 1),
+        field.whole("step", range(1, 4)),
+        field.one_of("which", ["up", "down"]),
+        field.text("why"),
     ),
 )
 

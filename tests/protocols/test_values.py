@@ -45,7 +45,7 @@ from tests.sessions import sessions
 from tests.tables import PUBLIC, expressions
 
 SCORES_FILE = Path(__file__).with_name("scores.md")
-THREE, FOUR = (Question("?", tuple(Answer(each, each) for each in "ABCD"[:n])) for n in (3, 4))
+THREE, FOUR = (Question("?", tuple(Answer(text, text) for text in "ABCD"[:n])) for n in (3, 4))
 
 
 def test_hiding_a_passage_leaves_all_else():
@@ -315,8 +315,8 @@ def features(name: str, more: Answer, less: Answer) -> str:
 
 
 NAMES = PUBLIC | {
-    each.__name__: each
-    for each in (
+    kind.__name__: kind
+    for kind in (
         verified, heard, conceded, said_in, relabelled, filled, calculate, closing, number, steps,
         escape_and_count, is_graded, find_quotes, marked, Quote, loader, wished, checked,
         features, example, Reply,

@@ -81,7 +81,7 @@ def gaps(times):
         (QuotaExhausted("insufficient_quota"), 0),
         (ProviderDown("bad certificate"), 0),
     ],
-    ids=lambda of: type(of).__name__,
+    ids=lambda exc: type(exc).__name__,
 )
 def test_retries_depend_on_the_cost_of_the_fault(fault, retries):
     outcome, times = tried(*[fault] * retries)
@@ -106,19 +106,19 @@ def test_a_server_that_asks_for_a_longer_wait_than_the_backoff_gets_it():
 
 @virtually
 async def test_while_the_breaker_is_open_no_probe_leaves_before_the_wait_that_was_asked_for():
-    asked = []
+    times = []
 
     def fault(request):
-        asked.append(request.at)
-        return Overloaded("503", 120.0) if len(asked) <= 12 else None
+        times.append(request.at)
+        return Overloaded("503", 120.0) if len(times) <= 12 else None
 
     retry = sender(Server(latency=0.0, fault=fault), jitter=lambda: 0.0)
     async with asyncio.TaskGroup() as group:
         for n in range(10):
             group.create_task(retry(call_of(10, n)))
     # Ten at once open the breaker; two probes fail, the third closes it and all others follow.
-    assert asked[:13] == pytest.approx([0.0] * 10 + [120.0, 240.0, 360.0], abs=1e-6)
-    assert asked[13:] == pytest.approx([360.0] * 9)
+    assert times[:13] == pytest.approx([0.0] * 10 + [120.0, 240.0, 360.0], abs=1e-6)
+    assert times[13:] == pytest.approx([360.0] * 9)
 
 
 def test_each_kind_of_fault_has_its_own_count():
@@ -361,22 +361,22 @@ async def test_unwritable_call_was_never_sent_and_rejected_call_was():
 async def test_p7_at_most_concurrency_further_requests_and_no_cell_fails(halt, limits):
     server = Server(fault=lambda request: halt("no more") if request.at >= 7.7 else None)
     retry = sender(server, limits)
-    known = []
+    halted = []
 
     async def ask(n):
         try:
             return type(await retry(call_of(100, n)))
         except Halt as exc:
-            known.append(now())
+            halted.append(now())
             return type(exc)
 
     ends = await asyncio.gather(*map(ask, range(600)))
     assert 1 <= sum(at >= 7.7 for at in arrivals(server)) <= 50
-    assert max(arrivals(server)) <= known[0] + 1e-6
+    assert max(arrivals(server)) <= halted[0] + 1e-6
     assert Counter(ends) == {Reply: len(server.answered), halt: 600 - len(server.answered)}
     assert server.answered
     # All who waited hear it at once; only what is in flight still lands.
-    assert now() <= known[0] + 1.0 + 0.1
+    assert now() <= halted[0] + 1.0 + 0.1
 
 
 @virtually

@@ -258,13 +258,13 @@ def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(place, command
         at = ["--set", f"providers.openai.base_url={url}/v1"]
         at += ["--set", f"providers.anthropic.base_url={url}"]
         ran = command("doctor", "probed.yaml", *at)
-        seen = counts(url)
+        served = counts(url)
         unwell = command("doctor", "probed.yaml", *at, *retired)
     assert unwell.code == 1
     assert "✗ anthropic/claude-opus-4-1: its vendor says that it is no longer served" in unwell.out
     assert ran.code == 0, ran.out
     # One token of each of the three models, and what each is needed for; tools there and back.
-    assert seen["requests"] == seen["ok"] == 7
+    assert served["requests"] == served["ok"] == 7
     assert "✓ openai/gpt-6-sol: tools: as the sweep needs" in ran.out
     assert "over the responses endpoint" in ran.out
     assert "✓ anthropic/claude-sonnet-5-5: a JSON schema: as the sweep needs" in ran.out
@@ -287,26 +287,26 @@ def test_a_server_without_logprobs_is_found_out_by_the_checkup(place, command):
 
 
 @pytest.mark.parametrize(
-    ("end", "told"),
+    ("end", "text"),
     [("4", "tools: as the sweep needs"), ("", "tools: the model returned an empty reply")],
 )
-async def test_a_checkup_of_tools_hands_their_results_back(end, told):
-    said: list[Call] = []
+async def test_a_checkup_of_tools_hands_their_results_back(end, text):
+    calls: list[Call] = []
 
     def answer(call: Call) -> Reply:
-        said.append(call)
+        calls.append(call)
         back = call.messages[-1].role == "tool"
         return Reply(end) if back else Reply("", (ToolCall("1", "calculator", "{}"),))
 
     async with MockServer(answer=answer) as server:
-        found = await examine(
+        checks = await examine(
             ["compatible/lab/m"],
             lambda name, api: Settings(name, f"{server.url}/v1", "lab"),
             {},
             shapes=[SHAPE.changed(tools=(TOOL,))],
         )
-    assert [len(call.messages) for call in said if call.tools] == [1, 3]
-    (looked,) = (each for each in found if told in each.text)
+    assert [len(call.messages) for call in calls if call.tools] == [1, 3]
+    (looked,) = (check for check in checks if text in check.text)
     assert looked.fine == bool(end)
 
 

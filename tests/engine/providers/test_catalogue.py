@@ -35,9 +35,9 @@ EVERYTHING = {
 }
 
 
-def place(provider: str, variables: Mapping[str, str] = EVERYTHING, **own: Any) -> str:
+def place(provider: str, variables: Mapping[str, str] = EVERYTHING, **settings_: Any) -> str:
     """The provider, its address, and the proxy."""
-    settings = settings_of(provider, variables, **own)
+    settings = settings_of(provider, variables, **settings_)
     assert "canary" not in repr(settings)
     return " ".join(
         [

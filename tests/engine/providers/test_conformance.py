@@ -144,8 +144,8 @@ async def test_a_redirect_is_not_followed_with_the_key_in_hand(line):
     async with MockServer() as elsewhere:
         away = http("307 Temporary Redirect", f"location: {elsewhere.url}/v1/messages\r\n", b"")
         async with canned(line, away) as (ask, _):
-            told = f"{elsewhere.url}/v1/messages; check the base URL"
-            with pytest.raises(ModelNotFound, match=told):
+            message = f"{elsewhere.url}/v1/messages; check the base URL"
+            with pytest.raises(ModelNotFound, match=message):
                 await ask(asked(line))
         assert elsewhere.counts() == {}
 
@@ -159,15 +159,15 @@ async def test_the_delay_that_a_server_asks_for_is_handed_on(line, fault):
 
 
 async def test_limits_in_headers_are_heard_once_while_they_stay(line):
-    heard: list[tuple[str, HeaderLimits]] = []
+    updates: list[tuple[str, HeaderLimits]] = []
     profile = Profile(requests_per_minute=2, tokens_per_minute=10_000)
-    async with rehearsed(line, profile, on_limits=lambda *said: heard.append(said)) as (ask, _):
+    async with rehearsed(line, profile, on_limits=lambda *args: updates.append(args)) as (ask, _):
         await ask(asked(line, "a"))
         await ask(asked(line, "b"))
         with pytest.raises(RateLimited) as caught:
             await ask(asked(line, "c"))
     assert 25 < caught.value.delay <= 30
-    ((model, limits),) = heard
+    ((model, limits),) = updates
     assert model == asked(line).model
     assert (limits.requests.limit, limits.tokens.limit) == (2, 10_000)
     assert limits.requests.reset is not None
@@ -203,8 +203,8 @@ async def test_a_handshake_that_fails_is_unreachable(line):
 
 async def test_a_certificate_that_nobody_vouches_for_stops_the_provider(line):
     async with MockServer(tls=untrusted()) as server, reached(line, server.url) as ask:
-        told = rf"certificate of {server.url} is not to be trusted: self-signed .* SSL_CERT_FILE$"
-        with pytest.raises(ProviderDown, match=told):
+        text = rf"certificate of {server.url} is not to be trusted: self-signed .* SSL_CERT_FILE$"
+        with pytest.raises(ProviderDown, match=text):
             await ask(asked(line))
         assert "requests" not in server.counts()
 
@@ -336,8 +336,8 @@ async def test_a_cancelled_call_leaves_the_provider_usable(line):
 
 def shown(exc: BaseException, way: TracebackType | None) -> str:
     """An exception as the most talkative of loggers shows it: with all locals on its way."""
-    told = traceback.TracebackException(type(exc), exc, way, capture_locals=True)
-    return "".join(told.format())
+    described = traceback.TracebackException(type(exc), exc, way, capture_locals=True)
+    return "".join(described.format())
 
 
 def shown_here(caught: pytest.ExceptionInfo[EngineError]) -> str:
@@ -371,7 +371,7 @@ HOLDS = b'"4 %s"' % FORMS["slashes escaped"].encode()
 
 
 @pytest.mark.parametrize(
-    ("status", "header", "body", "fault", "told"),
+    ("status", "header", "body", "fault", "message"),
     [
         (f"200 {SLASHED}", f"x-request-id: {SLASHED}\r\n", None, OutcomeUnknown, ""),
         ("200 OK", "content-encoding: br\r\n", SLASHED.encode(), OutcomeUnknown, ""),
@@ -392,17 +392,17 @@ HOLDS = b'"4 %s"' % FORMS["slashes escaped"].encode()
     ],
 )
 async def test_a_key_that_comes_back_is_in_no_error_body_or_log(
-    line, status, header, body, fault, told, caplog
+    line, status, header, body, fault, message, caplog
 ):
     caplog.set_level(logging.DEBUG)
     if body == HOLDS:
         body = good_body(line).replace(b'"4"', HOLDS)
     answer = http(status, header, SLASHED.encode() * 10 if body is None else body)
     async with canned(line, answer[:-5] if body is None else answer, SLASHED) as (ask, _):
-        with pytest.raises(fault, match=told or None) as caught:
+        with pytest.raises(fault, match=message or None) as caught:
             await ask(asked(line))
-        seen = shown_here(caught) + logged(caplog) + str(getattr(caught.value, "body", ""))
-    assert not [form for form in FORMS.values() if form in seen]
+        texts = shown_here(caught) + logged(caplog) + str(getattr(caught.value, "body", ""))
+    assert not [form for form in FORMS.values() if form in texts]
 
 
 async def test_key_outside_of_the_reply_leaves_it_unchanged(line):
@@ -412,10 +412,10 @@ async def test_key_outside_of_the_reply_leaves_it_unchanged(line):
 
 
 async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line):
-    seen: list[Call] = []
+    calls: list[Call] = []
 
     def answer(call: Call) -> Reply:
-        seen.append(call)
+        calls.append(call)
         return Reply("It is 4 – “four” – 四.")
 
     call = asked(line, "2 + 2 – “two”?").changed(temperature=0.5, top_p=0.9, max_tokens=50)
@@ -423,7 +423,7 @@ async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line):
     async with rehearsed(line, answer=answer) as (ask, server):
         reply = await ask(call)
     name = call.model.removeprefix(f"{LINES[line][0]}/")
-    assert seen == [call.changed(model=name)]
+    assert calls == [call.changed(model=name)]
     assert (reply.text, reply.outcome) == ("It is 4 – “four” – 四.", "ok")
     assert reply.served_model == name
     assert reply.usage.input_tokens > 0 < reply.usage.output_tokens
@@ -435,29 +435,29 @@ async def test_a_request_says_that_it_is_json_and_has_the_key(line):
         await ask(asked(line))
     # Anthropic's own client sends it as OpenAI's does.
     field = "x-api-key: " if line == "anthropic wire, plain" else "authorization: bearer "
-    told = requests[0].lower().split(b"\r\n")
-    assert {b"content-type: application/json", f"{field}{CANARY}".encode()} <= {*told}
+    lines = requests[0].lower().split(b"\r\n")
+    assert {b"content-type: application/json", f"{field}{CANARY}".encode()} <= {*lines}
 
 
 async def test_tools_go_out_and_their_use_comes_back(line):
     spec = ToolSpec("calculator", "adds", '{"type":"object"}')
     wish = ToolCall("t1", "calculator", '{"expression":"2+2"}')
-    seen: list[Call] = []
+    calls: list[Call] = []
 
     def answer(call: Call) -> Reply:
-        seen.append(call)
+        calls.append(call)
         return Reply("", (wish,)) if call.messages[-1].role != "tool" else Reply("4")
 
     async with rehearsed(line, answer=answer) as (ask, _):
         call = asked(line).changed(tools=(spec,))
         first = await ask(call)
         assert (first.tool_calls, first.outcome) == ((wish,), "ok")
-        said = Message("assistant", first.text, first.tool_calls, opaque=first.opaque)
+        turn = Message("assistant", first.text, first.tool_calls, opaque=first.opaque)
         result = Message("tool", "4", tool_call_id="t1")
-        second = await ask(call.changed(messages=(*call.messages, said, result)))
+        second = await ask(call.changed(messages=(*call.messages, turn, result)))
     assert second.text == "4"
-    assert seen[0].tools == (spec,)
-    assert seen[1].messages[2:] == (Message("assistant", "", (wish,)), result)
+    assert calls[0].tools == (spec,)
+    assert calls[1].messages[2:] == (Message("assistant", "", (wish,)), result)
 
 
 @pytest.mark.parametrize("fault", ["policy", "refusal"])

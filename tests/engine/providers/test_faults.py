@@ -66,7 +66,7 @@ def test_each_recorded_fault_has_its_meaning_and_its_wait():
 
 def test_each_rule_and_each_place_of_a_wait_has_a_recorded_answer(monkeypatch):
     rules, places = set[int](), set[int]()
-    decide, stated = FaultEvidence.rule, FaultEvidence._stated
+    decide, stated_wait = FaultEvidence.rule, FaultEvidence._stated
 
     def rule(answer: FaultEvidence) -> fault_table.Rule | None:
         rule_found = decide(answer)
@@ -74,7 +74,7 @@ def test_each_rule_and_each_place_of_a_wait_has_a_recorded_answer(monkeypatch):
         return rule_found
 
     def seconds(answer: FaultEvidence, place: fault_table.WaitPlace) -> Iterator[float | None]:
-        for value in stated(answer, place):
+        for value in stated_wait(answer, place):
             places.update({id(place)} if value else ())
             yield value
 

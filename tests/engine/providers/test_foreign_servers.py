@@ -135,8 +135,8 @@ async def test_each_server_is_understood_over_connections_that_are_kept(serve, t
 @pytest.mark.skipif(RECORDED is None, reason="the recorded answers are not here")
 async def test_recorded_answers_of_real_servers_arrive_as_they_were_said():
     assert RECORDED
-    told = [orjson.loads(line) for line in lzma.decompress(RECORDED.read_bytes()).splitlines()]
-    bodies = [each["body"].encode() for each in told]
+    rows = [orjson.loads(line) for line in lzma.decompress(RECORDED.read_bytes()).splitlines()]
+    bodies = [row["body"].encode() for row in rows]
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:

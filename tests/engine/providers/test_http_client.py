@@ -33,28 +33,28 @@ async def served(
     *answers: bytes, connections: int = 1000
 ) -> AsyncIterator[tuple[HttpClient, str, list[list[tuple[bytes, bytes]]]]]:
     """A server that gives each request the next answer, and what each connection sent it."""
-    heard: list[list[tuple[bytes, bytes]]] = []
-    left = iter(answers)
+    requests: list[list[tuple[bytes, bytes]]] = []
+    remaining = iter(answers)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(mine := [])
+        requests.append(mine := [])
         while True:
             mine.append(await request(reader))
-            writer.write(next(left))
+            writer.write(next(remaining))
 
     async with listening(serve) as url:
         settings = Settings("lab", url, "test", connections=connections)
         client = HttpClient(settings, keep_alive=60.0, cap=1000)
-        yield client, f"{url}/v1/x", heard
+        yield client, f"{url}/v1/x", requests
         await client.close()
 
 
 @pytest.mark.wire
 async def test_headers_are_sent_once_and_given_ones_replace_ours():
-    async with served(OK) as (client, url, heard):
+    async with served(OK) as (client, url, requests):
         headers = {"User-Agent": "theirs", "Content-Length": "999", "Host": "elsewhere"}
         await client.send(Target("POST", url, headers), b"body")
-    first, *sent = heard[0][0][0].decode().lower().split("\r\n")
+    first, *sent = requests[0][0][0].decode().lower().split("\r\n")
     ours = ["accept-encoding: gzip, deflate", "content-length: 4", f"host: {url.split('/')[2]}"]
     assert first == "post /v1/x http/1.1"
     assert sorted(sent) == ["", "", *ours, "user-agent: theirs"]
@@ -64,12 +64,12 @@ async def test_headers_are_sent_once_and_given_ones_replace_ours():
 @pytest.mark.parametrize(("ids", "opened"), [(True, PROVEN), (False, PROVEN + 5)])
 async def test_connection_is_reused_after_answers_with_unique_ids(ids, opened):
     """Elsewhere a stale answer without an id would be taken for the next one."""
-    told = [http("200 OK", f"x-request-id: {n:020}\r\n" * ids, b"hi") for n in range(PROVEN + 5)]
-    async with served(*told) as (client, url, heard):
-        for _ in told:
+    answers = [http("200 OK", f"x-request-id: {n:020}\r\n" * ids, b"hi") for n in range(PROVEN + 5)]
+    async with served(*answers) as (client, url, requests):
+        for _ in answers:
             answer = client.read(await client.send(Target("POST", url, {}), b"body"))
             assert answer.body == b"hi"
-    assert len(heard) == opened
+    assert len(requests) == opened
 
 
 def head(*fields: str) -> bytes:
@@ -123,11 +123,11 @@ async def test_each_form_of_an_answer_is_read_however_it_is_cut(form, piece):
 
 @pytest.mark.wire
 async def test_trailer_fields_are_not_headers():
-    whole = (
+    raw = (
         b"HTTP/1.1 200 OK\r\nx-kind: head\r\ntransfer-encoding: chunked\r\n\r\n"
         b"2\r\nhi\r\n0\r\nX-Kind: trailer\r\nContent-Encoding: br\r\n\r\n"
     )
-    async with served(whole) as (client, url, _):
+    async with served(raw) as (client, url, _):
         answer = client.read(await client.send(Target("POST", url, {}), b"body"))
     assert (answer.body, answer.headers["x-kind"]) == (b"hi", "head")
 
@@ -135,7 +135,7 @@ async def test_trailer_fields_are_not_headers():
 @pytest.mark.wire
 async def test_request_waiting_for_a_connection_is_not_overtaken():
     answers = [http("200 OK", f"x-request-id: {n:020}\r\n", b"hi") for n in range(PROVEN + 4)]
-    async with served(*answers, connections=1) as (client, url, heard):
+    async with served(*answers, connections=1) as (client, url, requests):
         target = Target("POST", url, {})
 
         async def exchange(n: int) -> None:
@@ -152,7 +152,7 @@ async def test_request_waiting_for_a_connection_is_not_overtaken():
         gone.cancel()
         client.read(await last)
         await asyncio.gather(*waiting)
-    bodies = [body for connection in heard for _, body in connection]
+    bodies = [body for connection in requests for _, body in connection]
     assert bodies[PROVEN:] == [b"first", b"1", b"2", b"last"]
 
 
@@ -237,10 +237,10 @@ async def talkative(
                 writer.write(unasked(answer))
 
         while True:
-            found = re.search(rb"question-\d+", (await request(reader))[1])
-            assert found is not None
+            match = re.search(rb"question-\d+", (await request(reader))[1])
+            assert match is not None
             used.append(writer)
-            body = good_body(line).replace(b'"4"', b'"' + found[0] + b'"')
+            body = good_body(line).replace(b'"4"', b'"' + match[0] + b'"')
             if ids:
                 body = re.sub(rb"0{20}", b"%020d" % len(used), body, count=1)
             await asyncio.sleep(takes)
@@ -311,10 +311,10 @@ async def test_the_call_before_one_answer_too_many_is_named(line, caplog):
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
-            found = re.search(rb"question-(\d+)", (await request(reader))[1])
-            assert found is not None
-            body = re.sub(rb"0{20}", b"%020d" % int(found[1]), good_body(line), count=1)
-            if int(found[1]) == put_in:
+            match = re.search(rb"question-(\d+)", (await request(reader))[1])
+            assert match is not None
+            body = re.sub(rb"0{20}", b"%020d" % int(match[1]), good_body(line), count=1)
+            if int(match[1]) == put_in:
                 writer.write(http("200 OK", "", body.replace(b"0" * 17, b"9" * 17)))
                 await asyncio.sleep(0.05)
             writer.write(http("200 OK", "", body))
@@ -331,7 +331,7 @@ async def test_the_call_before_one_answer_too_many_is_named(line, caplog):
 @pytest.mark.wire
 async def test_each_call_of_a_connection_out_of_step_is_named_however_long_it_was():
     """All answers since the stray one are one behind; only the last comes unasked."""
-    named: list[tuple[str, tuple[str, ...]]] = []
+    reports: list[tuple[str, tuple[str, ...]]] = []
     last, numbers, late = PROVEN + 9, count(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -343,16 +343,16 @@ async def test_each_call_of_a_connection_out_of_step_is_named_however_long_it_wa
                 writer.write(OK)
 
     async with listening(serve) as url:
-        settings = Settings("lab", url, "test", on_mixed=lambda *mixed: named.append(mixed))
+        settings = Settings("lab", url, "test", on_mixed=lambda *mixed: reports.append(mixed))
         client, target = HttpClient(settings, keep_alive=60.0), Target("POST", url, {})
         for n in range(last + 1):
             client.read(await client.send(target, b"", f"call {n}"))
         late.set()
-        while not named:
+        while not reports:
             await client.quiet_down()
             await asyncio.sleep(0)
         await client.close()
-    assert named == [("lab", tuple(f"call {n}" for n in range(PROVEN - 1, last + 1)))]
+    assert reports == [("lab", tuple(f"call {n}" for n in range(PROVEN - 1, last + 1)))]
 
 
 LATE = http("408 Request Timeout", "connection: close\r\n", b"")
@@ -360,17 +360,17 @@ LATE = http("408 Request Timeout", "connection: close\r\n", b"")
 
 
 @pytest.mark.wire
-@pytest.mark.parametrize(("behind", "told"), [(LATE, False), (OK + LATE, True), (b"HT", True)])
-async def test_408_read_together_with_an_answer_is_harmless(behind, told, caplog):
+@pytest.mark.parametrize(("behind", "logged"), [(LATE, False), (OK + LATE, True), (b"HT", True)])
+async def test_408_read_together_with_an_answer_is_harmless(behind, logged, caplog):
     """As after a suspended process. Data other than a 408, or before one, may be stale."""
     answers = [http("200 OK", f"x-request-id: {n:020}\r\n", b"hi") for n in range(PROVEN + 2)]
     answers[PROVEN] += behind
-    async with served(*answers) as (client, url, heard):
+    async with served(*answers) as (client, url, requests):
         for _ in answers:
             answer = client.read(await client.send(Target("POST", url, {}), b"body"))
             assert answer.body == b"hi"
-    assert ("nobody had asked for" in caplog.text) is told
-    assert len(heard) == PROVEN + 1
+    assert ("nobody had asked for" in caplog.text) is logged
+    assert len(requests) == PROVEN + 1
 
 
 def half(answer: bytes) -> bytes:
@@ -427,5 +427,5 @@ async def test_answers_that_came_while_the_process_stood_still_are_read(line):
         while server.counts()["ok"] < before["ok"] + CALLS or time.monotonic() < late:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         child.send_signal(signal.SIGCONT)
-        told, _ = await child.communicate()
-    assert told.split() == [str(CALLS).encode()]
+        output, _ = await child.communicate()
+    assert output.split() == [str(CALLS).encode()]

@@ -16,7 +16,7 @@ from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
 from oversight.engine.providers.wire import Wire
 
-FOUND = [each / "shared/data/recordings/replies.jsonl.xz" for each in Path(__file__).parents]
+FOUND = [folder / "shared/data/recordings/replies.jsonl.xz" for folder in Path(__file__).parents]
 RECORDED = next((path for path in FOUND if path.exists()), None)
 WIRES: dict[str, Wire] = {
     "chat": OpenAIWire(),
@@ -80,12 +80,12 @@ def test_every_recorded_reply_has_its_thoughts_apart():
 def test_every_recorded_reply_that_says_what_it_cost_is_charged_so():
     """Known truth: 34 of the recorded replies of OpenRouter, one of which another vendor billed."""
     costs = [
-        (stated, charged(reply.usage, None))
+        (cost, charged(reply.usage, None))
         for body, reply in recorded()
-        if (stated := (body.get("usage") or {}).get("cost")) is not None
+        if (cost := (body.get("usage") or {}).get("cost")) is not None
     ]
-    assert sum(found == stated for stated, found in costs) == len(costs) - 1
-    assert (len(costs), [found for stated, found in costs if found != stated]) == (34, [0.0002265])
+    assert sum(charge == cost for cost, charge in costs) == len(costs) - 1
+    assert (len(costs), [charge for cost, charge in costs if charge != cost]) == (34, [0.0002265])
 
 
 def test_stated_cost_of_a_gateway_is_kept_with_the_usage():

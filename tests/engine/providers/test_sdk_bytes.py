@@ -159,10 +159,10 @@ MESSAGES: list[tuple[Call, dict[str, Any]]] = [
     (of(OPUS, *ASKED, *LATER), {"messages": [SAID, *CLAUDE_LATER]}),
 ]
 CALLS = [
-    *(("chat", *each) for each in CHAT),
-    *(("responses", *each) for each in RESPONSES),
+    *(("chat", *case) for case in CHAT),
+    *(("responses", *case) for case in RESPONSES),
     ("messages", *MESSAGES[0]),
-    *(("messages", call, CLAUDE | given) for call, given in MESSAGES[1:]),
+    *(("messages", call, CLAUDE | settings) for call, settings in MESSAGES[1:]),
 ]
 
 
@@ -181,7 +181,7 @@ async def recorder() -> AsyncIterator[tuple[str, list[tuple[bytes, bytes]]]]:
         yield url, noted
 
 
-async def by_the_vendors_client(wire: str, call: Call, given: dict[str, Any], url: str) -> None:
+async def by_the_vendors_client(wire: str, call: Call, settings: dict[str, Any], url: str) -> None:
     import anthropic
     import openai
 
@@ -189,16 +189,16 @@ async def by_the_vendors_client(wire: str, call: Call, given: dict[str, Any], ur
     if wire == "messages":
         async with anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=0) as claude:
             with pytest.raises(anthropic.BadRequestError):
-                await claude.messages.create(model=model, **({"max_tokens": 1024} | given))
+                await claude.messages.create(model=model, **({"max_tokens": 1024} | settings))
         return
     async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{url}/v1", max_retries=0) as gpt:
         with pytest.raises(openai.BadRequestError):
             if wire == "chat":
                 usual = {"messages": CHAT_SYSTEM, "max_completion_tokens": 1024, "stream": False}
-                await gpt.chat.completions.create(model=model, **(usual | given))
+                await gpt.chat.completions.create(model=model, **(usual | settings))
             else:
                 plain = {"input": CHAT_SYSTEM, "max_output_tokens": 1024, "store": False}
-                await gpt.responses.create(model=model, **(plain | given), stream=False)
+                await gpt.responses.create(model=model, **(plain | settings), stream=False)
 
 
 async def by_ours(wire: str, call: Call, url: str) -> None:
@@ -225,10 +225,10 @@ def headers(head: bytes) -> dict[str, str]:
 
 
 @pytest.mark.wire
-@pytest.mark.parametrize(("wire", "call", "given"), CALLS)
-async def test_requests_equal_the_vendors_clients(wire, call, given):
+@pytest.mark.parametrize(("wire", "call", "settings"), CALLS)
+async def test_requests_equal_the_vendors_clients(wire, call, settings):
     async with recorder() as (url, noted):
-        await by_the_vendors_client(wire, call, given, url)
+        await by_the_vendors_client(wire, call, settings, url)
         await by_ours(wire, call, url)
     (their_head, their_body), (our_head, our_body) = noted
     assert canonical(our_body) == canonical(their_body)

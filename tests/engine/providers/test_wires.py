@@ -92,8 +92,8 @@ def cut(reason: str, *items: dict[str, Any]) -> dict[str, Any]:
     return response(*items, status="incomplete", incomplete_details={"reason": reason})
 
 
-def failed(code: str, told: str) -> dict[str, Any]:
-    return response(status="failed", error={"code": code, "message": told})
+def failed(code: str, message: str) -> dict[str, Any]:
+    return response(status="failed", error={"code": code, "message": message})
 
 
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
@@ -317,8 +317,8 @@ def test_logprobs_are_best_first_as_they_came_and_may_be_fewer_than_asked():
     ]
     expected = (Token("A", 1e-9, (("A", 1e-9), ("B", -20.5))), Token(".", -0.5))
     assert read(CHAT, chat(logprobs={"content": scored, "refusal": None})).logprobs == expected
-    said = response(item(words("A.", logprobs=scored)))
-    assert read(RESPONSES, said).logprobs == expected
+    body = response(item(words("A.", logprobs=scored)))
+    assert read(RESPONSES, body).logprobs == expected
     for none in (None, {}, {"content": None}, {"content": []}):
         assert read(CHAT, chat(logprobs=none)).logprobs == ()
 

@@ -44,8 +44,8 @@ def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place
 
 def test_another_run_of_the_sweep_is_answered_by_the_store_alone(place, command, finished):
     second = command("run", "small.yaml", "--run-folder", "two")
-    assert (second.code, second.out) == (0, finished.told.out)
-    first = calls(finished.told.err)
+    assert (second.code, second.out) == (0, finished.ran.out)
+    first = calls(finished.ran.err)
     assert 0 < first.new < first.asked
     assert calls(second.err).new == 0
     assert calls(second.err).stored > 0
@@ -57,7 +57,7 @@ def test_another_run_of_the_sweep_is_answered_by_the_store_alone(place, command,
 
 def test_refresh_asks_for_everything_once_more(place, command, finished):
     again = command("run", "small.yaml", "--cache", "refresh", "--run-folder", "fresh")
-    assert calls(again.err).new == calls(finished.told.err).new
+    assert calls(again.err).new == calls(finished.ran.err).new
     assert written(place / "fresh") == written(finished.folder)
     result = command("run", "small.yaml", "--cache", "refresh")
     assert "to send every call again, name a new folder with --run-folder" in result.err
@@ -67,7 +67,7 @@ def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(place, co
     off = ("--cache", "off", "--run-folder", "off", "--store", "other")
     command("run", "small.yaml", *off)
     # A cell may find what an earlier one of the same run has stored; none finds more.
-    assert calls(finished.told.err).new == len_of(place / "store") > 0
+    assert calls(finished.ran.err).new == len_of(place / "store") > 0
     assert len_of(place / "other") == 0
     assert written(place / "off") == written(finished.folder)
 

@@ -113,7 +113,7 @@ def test_closed_pipe_of_a_report_is_not_an_error(finished):
 
 @pytest.mark.wire
 def test_a_replay_is_equal_to_the_byte_also_where_nothing_can_be_written(place, command, finished):
-    ran, folder = finished.told, finished.folder
+    ran, folder = finished.ran, finished.folder
     before = everything(place)
     with read_only(folder), read_only(place / "store"):
         replay = command("replay", folder)
@@ -126,7 +126,7 @@ def test_a_replay_is_equal_to_the_byte_also_where_nothing_can_be_written(place, 
 
 
 def test_a_run_is_exported_the_same_each_time_and_replayed_once_imported(place, command, finished):
-    ran, folder = finished.told, finished.folder
+    ran, folder = finished.ran, finished.folder
     command("run", "small.yaml", "--set", "agents.words=20", "--run-folder", "other")
     command("cache", "export", folder)
     command("cache", "export", folder, "-o", "second.oversight")

@@ -26,7 +26,7 @@ def test_every_line_of_the_log_is_an_object_and_results_stay_as_they_are(
     command, finished_once, kept_logging
 ):
     result = command("run", "small.yaml", OVERSIGHT_LOG="json")
-    assert result.out == finished_once.told.out
+    assert result.out == finished_once.ran.out
     logged = lines(result.err)
     assert logged
     assert all({"time", "level", "message"} <= line.keys() for line in logged)

@@ -222,8 +222,8 @@ def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adop
     assert result.code == 0, result.err
     own_sweep(place / "own", OWN.replace("return transcript", "return transcript  # at all"))
     assert command(*words).code == 0
-    said = OWN.replace("return transcript", "return transcript.then(Turn('Own', 'Hm.'))")
-    own_sweep(place / "own", said.replace("import Conv", "import Turn, Conv"))
+    code = OWN.replace("return transcript", "return transcript.then(Turn('Own', 'Hm.'))")
+    own_sweep(place / "own", code.replace("import Conv", "import Turn, Conv"))
     refused = command(*words)
     assert refused.code == 2
     assert "was run, in 2 of 2 rows" in refused.err
@@ -258,10 +258,10 @@ def test_code_of_an_unchanged_file_is_parsed_once_for_all_processes(tmp_path, mo
         modified = now - age
         os.utime(file, (modified, modified))
         files = code.CodeFiles()
-        found, imports = files.code(file, package)
-        assert (found, [*imports]) == (parse(text.encode(), package)[0], [f"{package}.x"])
+        digest, imports = files.code(file, package)
+        assert (digest, [*imports]) == (parse(text.encode(), package)[0], [f"{package}.x"])
         files.save()
-        return len(parsed), found
+        return len(parsed), digest
 
     first = read("from . import x\n", 60)
     assert read("from . import x\n", 60) == (0, first[1])

@@ -221,9 +221,9 @@ def test_each_wire_writes_all_that_it_has_words_for_and_drops_nothing():
     assert orjson.loads(body).items() >= (plain | thinking | {"stop": ["END"]}).items()
     mistral = OpenAIWire("mistral").body(ASKED.changed(model="mistral/m", seed=7))
     assert orjson.loads(mistral)["random_seed"] == 7
-    kept = {"top_k": 3, "service_tier": "auto"}
-    claude = AnthropicWire().body(ASKED.changed(model="anthropic/claude-3-haiku", **kept))
-    assert orjson.loads(claude).items() >= kept.items()
+    settings = {"top_k": 3, "service_tier": "auto"}
+    claude = AnthropicWire().body(ASKED.changed(model="anthropic/claude-3-haiku", **settings))
+    assert orjson.loads(claude).items() >= settings.items()
     for wire in (AnthropicWire(), ResponsesWire()):
         for name in ("min_p", "seed"):
             with pytest.raises(InvalidRequest, match=name):
@@ -233,8 +233,8 @@ def test_each_wire_writes_all_that_it_has_words_for_and_drops_nothing():
 
 
 def test_each_draw_has_a_different_seed_and_the_first_has_the_seed_of_the_role():
-    asked = ASKED.changed(seed=7)
-    drawn = [structs.replace(asked, draw=draw).seed for draw in ((), (0,), (1,), (0, 1))]
+    call = ASKED.changed(seed=7)
+    drawn = [structs.replace(call, draw=draw).seed for draw in ((), (0,), (1,), (0, 1))]
     assert drawn[0] == 7 and len({*drawn}) == 4 and all(0 <= seed < 2**31 for seed in drawn)
     assert ASKED.drawn(1).seed is None
 
@@ -242,14 +242,14 @@ def test_each_draw_has_a_different_seed_and_the_first_has_the_seed_of_the_role()
 def test_a_model_costs_what_the_dearest_service_tier_of_its_roles_costs():
     model = "openai/gpt-5-mini"
     flex, dear = (f"{{model: {model}, service_tier: {tier}}}" for tier in ("flex", "priority"))
-    whole = listed().need(model)
+    usual = listed().need(model)
     half = opened(flex, flex).models.priced(listed()).need(model)
-    assert (half.input, half.output) == (whole.input / 2, whole.output / 2)
-    assert half.deferred().input == whole.deferred().input
+    assert (half.input, half.output) == (usual.input / 2, usual.output / 2)
+    assert half.deferred().input == usual.deferred().input
     mixed = opened(flex, f"{{model: {model}}}").models.priced(listed()).need(model)
-    assert mixed.input == whole.input
-    assert opened(flex, dear).models.priced(listed()).need(model).input == 1.8 * whole.input
-    unknown = PriceList({model: replace(whole, tiers={"flex": 0.5})})
+    assert mixed.input == usual.input
+    assert opened(flex, dear).models.priced(listed()).need(model).input == 1.8 * usual.input
+    unknown = PriceList({model: replace(usual, tiers={"flex": 0.5})})
     assert opened(flex, dear).models.priced(unknown).find(model) is None
-    priced = PriceList({model: replace(whole, tiers={"priority": 2.0, "flex": 0.5})})
-    assert opened(flex, dear).models.priced(priced).need(model).input == 2 * whole.input
+    priced = PriceList({model: replace(usual, tiers={"priority": 2.0, "flex": 0.5})})
+    assert opened(flex, dear).models.priced(priced).need(model).input == 2 * usual.input

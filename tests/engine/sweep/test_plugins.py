@@ -67,9 +67,9 @@ def test_the_settings_of_ones_own_protocol_make_axes(examples):
 
 
 def test_the_words_and_the_length_of_ones_own_protocol_are_axes(examples):
-    told = ["protocols.steelman.py:Steelman={speeches: 1, horizon: told}"]
+    settings = ["protocols.steelman.py:Steelman={speeches: 1, horizon: told}"]
     mild = "prompts=[default, {steelman: {judge: Trust no advocate.}}]"
-    plain, changed = open_sweep(examples / "steelman.yaml", [*told, mild]).sweep.rows[-2:]
+    plain, changed = open_sweep(examples / "steelman.yaml", [*settings, mild]).sweep.rows[-2:]
     assert plain.kind == "steelman speeches 1 horizon told"
     ours, judged = (row.protocol.judging() for row in (plain, changed))
     assert plain.protocol.rules().endswith("The advocate speaks 1 times.")
@@ -151,8 +151,8 @@ def installed(home: Path, name: str, files: Mapping[str, str], groups: Groups) -
         yield home / name
     for cached in (package_points, registered, simulation):
         cached.cache_clear()
-    for each in [each for each in sys.modules if each.partition(".")[0] == name]:
-        del sys.modules[each]
+    for module in [module for module in sys.modules if module.partition(".")[0] == name]:
+        del sys.modules[module]
 
 
 @pytest.fixture

@@ -73,8 +73,8 @@ def of_ones_own(text: str) -> object:
     try:
         return open_sweep(Path("mine.yaml"))
     except UsageError as fault:
-        told = str(fault).replace(str(Path.cwd()), "~").replace(sys.prefix, "VENV")
-        raise UsageError(re.sub(r"file \w{12} \w{12}", "file …", told)) from fault
+        message = str(fault).replace(str(Path.cwd()), "~").replace(sys.prefix, "VENV")
+        raise UsageError(re.sub(r"file \w{12} \w{12}", "file …", message)) from fault
 
 
 def flagged(text: str) -> list[object]:
@@ -142,8 +142,8 @@ def shown(value: Any) -> str:
     if not is_dataclass(value):
         return repr(value)
     settings = ((field, getattr(value, field.name)) for field in fields(value))
-    given = (f"{field.name}={shown(now)}" for field, now in settings if now != field.default)
-    return f"{type(value).__name__}({', '.join(given)})"
+    changed = (f"{field.name}={shown(now)}" for field, now in settings if now != field.default)
+    return f"{type(value).__name__}({', '.join(changed)})"
 
 
 @sessions(Path(__file__).with_name("readings.md"))

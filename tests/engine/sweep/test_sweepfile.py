@@ -99,9 +99,9 @@ def test_name_defaults_to_the_file_name(written):
 
 def test_a_limit_takes_the_first_problems(written):
     file = written(PLAIN.replace("limit: 2", "limit: 5"))
-    whole = read_sweep_file(file)
-    assert read_sweep_file(file, limit=3).problems == whole.problems[:3]
-    assert read_sweep_file(file, limit=9).problems == whole.problems
+    full = read_sweep_file(file)
+    assert read_sweep_file(file, limit=3).problems == full.problems[:3]
+    assert read_sweep_file(file, limit=9).problems == full.problems
 
 
 def test_the_text_stays_as_the_user_wrote_it(tmp_path):
@@ -125,9 +125,9 @@ def test_a_path_starts_at_the_folder_of_the_file_or_where_a_flag_is_typed(
     written, tmp_path, monkeypatch, flag, count, words
 ):
     (elsewhere := tmp_path / "elsewhere").mkdir()
-    for folder, problems, said in ((tmp_path, 2, "Here."), (elsewhere, 1, "Elsewhere.")):
+    for folder, problems, words_ in ((tmp_path, 2, "Here."), (elsewhere, 1, "Elsewhere.")):
         write_jsonl(shipments(problems), folder / "p.jsonl")
-        (folder / "p.yaml").write_text(f"naive_judge: {{judge: {said}}}")
+        (folder / "p.yaml").write_text(f"naive_judge: {{judge: {words_}}}")
     monkeypatch.chdir(elsewhere)
     text = PLAIN.replace("bundled: {name: arithmetic, limit: 2}", "file: {path: p.jsonl}")
     file = read_sweep_file(written(f"{text}prompts: p.yaml\n"), [flag])
@@ -148,8 +148,8 @@ def test_one_problem_may_not_come_from_two_data_sets(written, tmp_path):
 
 
 def test_the_seed_of_the_sweep_decides_all_chance_of_the_data_sets(written):
-    def ids(seed: str, own: str = "") -> list[str]:
-        text = PLAIN.replace("limit: 2", f"limit: 9, shuffle: true{own}")
+    def ids(seed: str, more: str = "") -> list[str]:
+        text = PLAIN.replace("limit: 2", f"limit: 9, shuffle: true{more}")
         return [problem.id for problem in read_sweep_file(written(seed + text)).problems]
 
     assert ids("seed: 1\n") == ids("seed: 1\n") != ids("seed: 2\n")
@@ -214,11 +214,11 @@ def test_the_grid_of_appendix_a_as_its_library_has_it():
 def test_a_judge_of_the_sweep_checks_the_sides_in_examples_that_ask_real_models(name):
     text = (ROOT / "examples" / f"{name}.yaml").read_text()
     protocols = [row.protocol for row in sweep(text, problems=shipments(1)).rows]
-    judges = {(judge.model, judge.effort) for judge in (each.judge for each in protocols)}
-    speakers = [each.agent for each in protocols if hasattr(each, "agent")]
+    judges = {(judge.model, judge.effort) for judge in (p.judge for p in protocols)}
+    speakers = [p.agent for p in protocols if hasattr(p, "agent")]
     checkers = {(a.checker.model, a.checker.effort) for a in speakers if isinstance(a, SideCheck)}
     assert checkers == (set() if name == "appendix_a_sim" else judges)
-    assert all(isinstance(each, SideCheck) for each in speakers) == bool(checkers)
+    assert all(isinstance(p, SideCheck) for p in speakers) == bool(checkers)
 
 
 @pytest.mark.campaign
@@ -241,14 +241,14 @@ def test_the_example_of_a_hidden_passage_names_its_data_where_they_are_fetched_t
     text = (ROOT / "examples" / "hidden_passage.yaml").read_text()
     assert len(sweep(text, problems=shipments(100))) == 4 * 100 * 2
     fetched = originals()["quality"].loader.format(folder="data/quality")
-    stated = yaml.safe_load(text)["problems"]["quality"]
-    assert yaml.safe_load(fetched)["quality"].items() <= stated.items()
+    settings = yaml.safe_load(text)["problems"]["quality"]
+    assert yaml.safe_load(fetched)["quality"].items() <= settings.items()
 
 
 def taught(folder: Path, problems: str, *judges: str) -> LoadedSweep:
     file = folder / "sweep.yaml"
-    named = ", ".join(judges)
-    file.write_text(f"problems: {{{problems}}}\njudges: [{named}]\nprotocols: naive_judge\n")
+    listed = ", ".join(judges)
+    file.write_text(f"problems: {{{problems}}}\njudges: [{listed}]\nprotocols: naive_judge\n")
     return open_sweep(file)
 
 
@@ -262,8 +262,8 @@ async def test_judges_learn_from_the_data_set_that_the_file_names_and_simulated_
 ):
     sweep = taught(tmp_path, TWO, STATED, POOLED)
     cases = tuple(map(Shot.of, bundled("passages")))
-    stated, mean, logodds = (protocol.judge for protocol in sweep.file.protocols)
-    assert stated == StatedJudge("sim/weak", shots=cases[:3])
+    single, mean, logodds = (protocol.judge for protocol in sweep.file.protocols)
+    assert single == StatedJudge("sim/weak", shots=cases[:3])
     member = StatedJudge("sim/weak")
     assert mean == Ensemble(member, examples=cases)
     assert logodds == Ensemble(member, examples=cases, pool="logodds")
@@ -292,13 +292,13 @@ def test_best_answers_share_the_probability_of_an_example():
 def test_a_simulated_world_is_told_every_example_of_a_tree_of_roles():
     shot = Shot.of(APPLES)
     judge = Ensemble(StatedJudge("sim/weak", shots=(shot,)), examples=(shot,))
-    found = list(problems_of([judge, judge.member]))
-    assert len(found) == 3 and {problem.question for problem in found} == {CRATES}
-    assert {problem.best for problem in found} == {APPLES.best}
+    problems = list(problems_of([judge, judge.member]))
+    assert len(problems) == 3 and {problem.question for problem in problems} == {CRATES}
+    assert {problem.best for problem in problems} == {APPLES.best}
 
 
 @pytest.mark.parametrize(
-    ("problems", "judge", "told"),
+    ("problems", "judge", "message"),
     [
         (TWO, "{model: sim/weak, shots: {bundled: arithmetic}}", FIRST),
         (TWO, "{kind: ensemble, member: sim/weak, examples: {bundled: arithmetic}}", FIRST),
@@ -310,14 +310,14 @@ def test_a_simulated_world_is_told_every_example_of_a_tree_of_roles():
     ],
 )
 def test_examples_that_are_problems_as_well_are_refused_with_the_first(
-    tmp_path, problems, judge, told
+    tmp_path, problems, judge, message
 ):
     def asked(id: str, text: str) -> Problem:
         return replace(APPLES, id=id, question=replace(CRATES, text=text))
 
     write_jsonl([asked("one", "How many?"), asked("two", "How much?")], tmp_path / "problems.jsonl")
     write_jsonl([asked("two", "What is the amount?")], tmp_path / "examples.jsonl")
-    with pytest.raises(UsageError, match=f"yaml:1: problems: {told}"):
+    with pytest.raises(UsageError, match=f"yaml:1: problems: {message}"):
         taught(tmp_path, problems, judge.replace("FOLDER", str(tmp_path)))
 
 

@@ -113,7 +113,7 @@ def problem(id, text, best=0, count=2, passage="", group=""):
 
 
 def test_the_contents_are_counted_and_copies_are_found_whatever_case_and_spaces():
-    held = inventory(
+    counted = inventory(
         [
             problem("a", "Who?", best=1, passage="One.", group="1"),
             problem("b", "What?", best=1, passage="One.", group="1"),
@@ -123,7 +123,7 @@ def test_the_contents_are_counted_and_copies_are_found_whatever_case_and_spaces(
             problem("f", "Who?", passage="One."),
         ]
     )
-    assert held == Inventory(6, {2: 5, 4: 1}, {"A": 4, "B": 2}, 2, 4, (("a", "e", "f"),))
+    assert counted == Inventory(6, {2: 5, 4: 1}, {"A": 4, "B": 2}, 2, 4, (("a", "e", "f"),))
 
 
 def test_an_example_that_is_a_problem_is_named_with_it_by_id_or_by_text_and_passage():
@@ -153,13 +153,13 @@ def test_of_each_problem_the_right_answer_is_proposed_and_one_wrong_one():
     for problem in (APPLES, FOUR):
         proposed = list(proposals([problem]))
         assert sorted(map(accepted, proposed)) == [-1, 1]
-        for each in proposed:
-            shown = each.question.text.partition("\n\nProposed answer: ")[2]
-            of = {a.whole: v for a, v in zip(problem.question.answers, problem.values, strict=True)}
-            assert of[shown] == accepted(each)
-            assert each.question.passage == problem.question.passage
-            assert each.group == (problem.group or problem.id)
-        assert len({each.id for each in proposed}) == 2
+        for item in proposed:
+            text = item.question.text.partition("\n\nProposed answer: ")[2]
+            texts = (answer.whole for answer in problem.question.answers)
+            assert dict(zip(texts, problem.values, strict=True))[text] == accepted(item)
+            assert item.question.passage == problem.question.passage
+            assert item.group == (problem.group or problem.id)
+        assert len({item.id for item in proposed}) == 2
 
 
 def test_proposed_wrong_answer_depends_on_seed_and_content_alone():
@@ -169,8 +169,8 @@ def test_proposed_wrong_answer_depends_on_seed_and_content_alone():
         return {first.question.text, second.question.text}
 
     assert drawn("x", 1) == drawn("x", 1, id="y")
-    for asked in ([(str(n), 0) for n in range(30)], [("x", seed) for seed in range(30)]):
-        assert len({frozenset(drawn(*each)) for each in asked}) == 3
+    for inputs in ([(str(n), 0) for n in range(30)], [("x", seed) for seed in range(30)]):
+        assert len({frozenset(drawn(*args)) for args in inputs}) == 3
 
 
 async def test_a_judge_who_accepts_every_proposal_has_no_agent_score_difference():
@@ -178,7 +178,7 @@ async def test_a_judge_who_accepts_every_proposal_has_no_agent_score_difference(
     wrong ones, of which there are as many: +2 and -2 by Brier, 0 in the mean. One who can tell
     has 2 for each, though it is shown the proposal alone."""
     data = bundled("arithmetic")[:10]
-    asked = list(proposals(data))
+    problems = list(proposals(data))
     right = {p.question.answers[p.best].text for p in data}
 
     def judge(call: Call, credulous: bool) -> str:
@@ -192,8 +192,8 @@ async def test_a_judge_who_accepts_every_proposal_has_no_agent_score_difference(
     for credulous, expected in ((True, [-2, 2]), (False, [2])):
         ask = Scripted(lambda call, credulous=credulous: judge(call, credulous))
         asd = [
-            await NaiveJudge(StatedJudge("judge")).agent_score_difference(each, ask)
-            for each in asked
+            await NaiveJudge(StatedJudge("judge")).agent_score_difference(problem, ask)
+            for problem in problems
         ]
         assert sorted(set(asd)) == expected
         assert sum(asd) / len(asd) == (0 if credulous else 2)
@@ -203,9 +203,9 @@ async def test_a_judge_who_accepts_every_proposal_has_no_agent_score_difference(
 def test_a_loader_asks_so_where_its_settings_say_so(tmp_path, seed):
     write_jsonl([_four(n) for n in range(6)], tmp_path / "d.jsonl")
     settings = {"path": str(tmp_path / "d.jsonl"), "limit": 3, "seed": seed}
-    asked = loader("file", settings | {"proposals": True}).load()
+    loaded = loader("file", settings | {"proposals": True}).load()
     proposed = proposals(loader("file", settings).load(), seed)
-    assert asked == tuple(lettered(proposed, seed)) and len(asked) == 6
+    assert loaded == tuple(lettered(proposed, seed)) and len(loaded) == 6
 
 
 def test_every_loader_is_a_public_name_with_one_setting_that_must_be_given_and_an_address():

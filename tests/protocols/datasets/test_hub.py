@@ -28,9 +28,9 @@ protocols: {naive_judge: }
 """
 
 
-def table(asked: str) -> bytes:
+def table(start: str) -> bytes:
     rows = [
-        {"question": f"{asked} {n}?", "options": ["red", "blue", f"{n}"], "answer": "C"}
+        {"question": f"{start} {n}?", "options": ["red", "blue", f"{n}"], "answer": "C"}
         for n in range(6)
     ]
     out = io.BytesIO()
@@ -44,8 +44,8 @@ class Hub:
     def __init__(self) -> None:
         self.head = FIRST
         self.files = {
-            commit: {f"{config}/test-00000-of-00001.parquet": table(asked) for config in configs}
-            for commit, asked, configs in (
+            commit: {f"{config}/test-00000-of-00001.parquet": table(start) for config in configs}
+            for commit, start, configs in (
                 (FIRST, "Which", ("data",)),
                 (SECOND, "What", ("data",)),
                 ("several", "Who", ("easy", "hard")),
@@ -53,21 +53,21 @@ class Hub:
         }
 
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
-        commit = next((each for each in self.files if each in path), self.head)
+        commit = next((key for key in self.files if key in path), self.head)
         files = self.files[commit]
         if "/resolve/" in path:
             body = files[path.split("/resolve/")[1].split("/", 1)[1]]
             return 200, {"X-Repo-Commit": commit, "ETag": f'"{digest(body)}"'}, body
         if "/tree/" in path:
-            told: object = [
+            data: object = [
                 {"type": "file", "path": name, "size": len(body), "oid": digest(body)}
                 for name, body in files.items()
             ]
         elif path.startswith("/api/datasets/lab/quiz"):
-            told = {"id": "lab/quiz", "sha": commit, "siblings": [{"rfilename": n} for n in files]}
+            data = {"id": "lab/quiz", "sha": commit, "siblings": [{"rfilename": n} for n in files]}
         else:
             return 404, {"X-Error-Code": "RepoNotFound"}, b"{}"
-        return 200, {"Content-Type": "application/json"}, json.dumps(told).encode()
+        return 200, {"Content-Type": "application/json"}, json.dumps(data).encode()
 
 
 def digest(body: bytes) -> str:
@@ -77,11 +77,11 @@ def digest(body: bytes) -> str:
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[tuple[Hub, Callable[..., tuple[int, str]]]]:
     """A Hub, and a way to run a command that asks it: its exit code, and what it says."""
-    made = Hub()
+    served = Hub()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, headers, body = made.answer(self.path.partition("?")[0])
+            status, headers, body = served.answer(self.path.partition("?")[0])
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
@@ -98,32 +98,32 @@ def hub(tmp_path: Path) -> Iterator[tuple[Hub, Callable[..., tuple[int, str]]]]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        own = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "NO_PROXY": "127.0.0.1"}
-        own |= {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
+        env = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "NO_PROXY": "127.0.0.1"}
+        env |= {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
 
         def run(*words: str, **more: str) -> tuple[int, str]:
-            ran = oversight(*words, cwd=tmp_path, **own, **more)
+            ran = oversight(*words, cwd=tmp_path, **env, **more)
             return ran.code, ran.err + ran.out
 
-        yield made, run
+        yield served, run
         server.shutdown()
         thread.join()
 
 
 def test_a_run_keeps_the_commit_that_it_began_with_and_needs_no_hub_again(hub, tmp_path):
-    made, run = hub
+    server, run = hub
     (tmp_path / "hub.yaml").write_text(SWEEP)
     assert run("run", "hub.yaml", "--run-folder", "one")[0] == 0
-    with RunReader(tmp_path / "one") as begun:
-        assert list(begun.manifest.overrides) == [f"problems.hf.revision={FIRST}"]
-    made.head = SECOND
-    code, told = run("run", "hub.yaml", "--run-folder", "one")
-    assert (code, "one was made from a different sweep" in told) == (2, True)
+    with RunReader(tmp_path / "one") as reader:
+        assert list(reader.manifest.overrides) == [f"problems.hf.revision={FIRST}"]
+    server.head = SECOND
+    code, text = run("run", "hub.yaml", "--run-folder", "one")
+    assert (code, "one was made from a different sweep" in text) == (2, True)
     pinned = ("--set", f"problems.hf.revision={FIRST}", "--run-folder", "one")
-    code, told = run("run", "hub.yaml", *pinned, HF_HUB_OFFLINE="1")
-    assert code == 0, told
-    code, told = run("show", "one", "quiz-1")
-    assert "Which 0?" in told
+    code, text = run("run", "hub.yaml", *pinned, HF_HUB_OFFLINE="1")
+    assert code == 0, text
+    code, text = run("show", "one", "quiz-1")
+    assert "Which 0?" in text
     checked = run("dataset", "check", "hf", "--set", "name=lab/quiz", "--set", "answers=3")[1]
     assert "problems: 6 (6 of 3 answers)" in checked
     assert "best answer: A 2, B 2, C 2" in checked
@@ -138,5 +138,5 @@ def test_a_data_set_that_the_hub_lacks_is_refused(hub):
         ("quiz", "columns=mmlu_max", "unknown form 'mmlu_max': choose from boolq,"),
         ("quiz", mapped, "no column 'colours'; the columns are: question, options"),
     ):
-        code, told = hub[1]("dataset", "check", "hf", "--set", f"name=lab/{name}", "--set", setting)
-        assert (code, fault in told) == (2, True), told
+        code, text = hub[1]("dataset", "check", "hf", "--set", f"name=lab/{name}", "--set", setting)
+        assert (code, fault in text) == (2, True), text

@@ -65,9 +65,9 @@ def test_true_answers_that_are_longer_are_caught():
 )
 def test_a_rule_is_right_as_often_as_its_picks_are_best(rule, answers, expected):
     """Problems that it tells apart, its accuracy, what chance gives, and whether it leaks."""
-    told = [(text, "", float(value)) for text, value in answers.items()]
-    found = accuracy(leakage_check(made(100, always(*told))), rule)
-    measured = (found.applicable, found.accuracy, found.chance, found.leaks)
+    texts = [(text, "", float(value)) for text, value in answers.items()]
+    measure = accuracy(leakage_check(made(100, always(*texts))), rule)
+    measured = (measure.applicable, measure.accuracy, measure.chance, measure.leaks)
     assert measured == pytest.approx(expected)
 
 
@@ -96,8 +96,8 @@ def stopped(n: int, tell: float, rng: random.Random) -> list[Problem]:
     whose wrong one does else."""
     problems = []
     for k in range(n):
-        told = rng.random() < 1 / 2 + tell
-        pair = [("an answer." if told == right else "an answer", "", v) for right, v in SIDES]
+        dotted = rng.random() < 1 / 2 + tell
+        pair = [("an answer." if dotted == right else "an answer", "", v) for right, v in SIDES]
         problems.append(labelled(f"made-{k}", "Which?", pair))
     return problems
 
@@ -111,13 +111,13 @@ SIDES = ((True, 1.0), (False, -1.0))
 def test_planted_tells_are_found_with_the_power_that_is_printed(campaign, n, points):
     rng = random.Random(campaign.seed * 1000 + points)
     runs = campaign.size(60, 1000)
-    found = sum(
+    leaks = sum(
         accuracy(leakage_check(stopped(n, points / 100, rng)), "ends in a full stop").leaks
         for _ in range(runs)
     )
     # Without a tell the rule may be found to be off either way.
     p = power(n, points / 100) * (1 if points else 2)
-    assert abs(found - runs * p) <= 4 * math.sqrt(runs * max(p * (1 - p), 0.01)) + 1
+    assert abs(leaks - runs * p) <= 4 * math.sqrt(runs * max(p * (1 - p), 0.01)) + 1
 
 
 def test_the_power_grows_with_the_problems_and_with_the_tell():
@@ -219,8 +219,8 @@ def test_loading_twice_gives_the_same_and_a_higher_limit_keeps_the_lower_ones(fo
 @needs_published
 @pytest.mark.parametrize(("right", "least"), [("model", 400), ("person", 1000)])
 def test_no_rule_of_form_tells_published_solutions_apart(right, least):
-    found = gate(Gsm8k(str(PUBLISHED), right=right))
-    assert (found.leaks, found.problems > least) == ((), True)
+    check = gate(Gsm8k(str(PUBLISHED), right=right))
+    assert (check.leaks, check.problems > least) == ((), True)
 
 
 def test_a_models_solution_can_stand_for_the_truth():
@@ -246,20 +246,20 @@ def test_no_author_is_right_or_wrong_much_oftener_than_the_other_way(tmp_path, s
     """Of twelve questions that one author always gets right, or wrong, beside others each time."""
 
     def edit(questions, solutions):
-        (asked, *_), (solved, *_) = questions, solutions
-        said = {"right": solved.pop("large"), "wrong": solved.pop("small")}
-        texts = [{"question": f"{n}: {asked['question']}"} for n in range(12)]
-        questions[:] = [asked | text for text in texts]
+        (question, *_), (solved, *_) = questions, solutions
+        both = {"right": solved.pop("large"), "wrong": solved.pop("small")}
+        texts = [{"question": f"{n}: {question['question']}"} for n in range(12)]
+        questions[:] = [question | text for text in texts]
         solutions[:] = [solved | text for text in texts]
         for n, row in enumerate(solutions):
-            row |= {how if how == steady else f"{how} {n}": told for how, told in said.items()}
+            row |= {how if how == steady else f"{how} {n}": work for how, work in both.items()}
 
     assert len(replace(sample(tmp_path, edit), right="model").load()) == MOST_LEAN
 
 
 def test_which_wrong_solution_is_drawn_depends_on_the_seed():
     drawn = (Gsm8k(str(SAMPLE), right="person", balanced=False, seed=n).load() for n in range(9))
-    assert len({tuple(wrong.text for _, wrong in pairs(each)) for each in drawn}) > 3
+    assert len({tuple(wrong.text for _, wrong in pairs(problems)) for problems in drawn}) > 3
 
 
 def test_solutions_that_only_look_wrong_are_not_used():
@@ -267,8 +267,8 @@ def test_solutions_that_only_look_wrong_are_not_used():
     used = {p.id: next(pairs([p]))[1].text for p in person.load()}
     # 2: read as 1 out of 1,254; 3: marked wrong for 105.50; 5: 2.25 for a whole number;
     # 8: of the other sign; 9: cut from 37.333.
-    of = [used.get(f"gsm8k-{line}") for line in (2, 3, 5, 8, 9)]
-    assert of == ["8750", "75.5", None, "-10", "336"]
+    numbers = [used.get(f"gsm8k-{line}") for line in (2, 3, 5, 8, 9)]
+    assert numbers == ["8750", "75.5", None, "-10", "336"]
 
 
 def test_questions_without_solutions_are_left_out(tmp_path):

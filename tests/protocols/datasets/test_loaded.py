@@ -72,13 +72,13 @@ def best(problem: Problem) -> str:
 def shown(problems: tuple[Problem, ...]) -> list[str]:
     """Each in a line; the right answer first, whatever its label."""
     lines = []
-    for each in problems:
-        said = [f"{a.text} ({a.work})" if a.work else a.text for a in each.question.answers]
-        right = said.pop(each.best)
-        group = f" of {each.group}" if each.group else ""
-        passage = f" {each.question.passage!r}" if each.question.passage else ""
-        asked = f"{each.id}{group}:{passage} {each.question.text!r}"
-        lines.append(f"{asked} {right!r}, not {', '.join(map(repr, sorted(said)))}")
+    for problem in problems:
+        answers = [f"{a.text} ({a.work})" if a.work else a.text for a in problem.question.answers]
+        right = answers.pop(problem.best)
+        group = f" of {problem.group}" if problem.group else ""
+        passage = f" {problem.question.passage!r}" if problem.question.passage else ""
+        question = f"{problem.id}{group}:{passage} {problem.question.text!r}"
+        lines.append(f"{question} {right!r}, not {', '.join(map(repr, sorted(answers)))}")
     return lines
 
 
@@ -138,10 +138,10 @@ def written(name: str, content: str | bytes, **settings: object) -> list[str]:
     settings = {"columns": ARC} | settings
     problems, notes = JsonLines(name, **settings).read()
     lines = []
-    for each in problems:
-        answers = " ".join(f"({a.label}) {a.text!r}" for a in each.question.answers)
-        right = each.question.answers[each.best].label
-        lines.append(f"{each.id}{f' of {each.group}' * bool(each.group)}: {right} of {answers}")
+    for item in problems:
+        answers = " ".join(f"({a.label}) {a.text!r}" for a in item.question.answers)
+        right = item.question.answers[item.best].label
+        lines.append(f"{item.id}{f' of {item.group}' * bool(item.group)}: {right} of {answers}")
     return [*lines, *notes.lines(), *notes.changes("letters", "references")]
 
 
@@ -160,17 +160,17 @@ ARC = {"question": "q", "choices": "o", "answer": "k"}
 def nested(*rows: Mapping[str, object], **settings: object) -> list[str]:
     """Of a file as PrOntoQA's own program writes it."""
     shots = {"question": "Every zumpus is shy.", "query": "Q", "answer": "False"}
-    told = {
+    content = {
         f"example{n}": {"in_context_example0": shots, "test_example": row}
         for n, row in enumerate(rows, 1)
     }
-    Path("rows.json").write_text(json.dumps(told, indent=2))
+    Path("rows.json").write_text(json.dumps(content, indent=2))
     return shown(ProntoQa("rows.json", **settings).load())
 
 
 def known(*rows: Mapping[str, object]) -> list[str]:
     Path("rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    return [repr(each) for each in known_questions(Path("rows.jsonl"))]
+    return [repr(question) for question in known_questions(Path("rows.jsonl"))]
 
 
 def without(row: Mapping[str, object], *keys: str) -> dict[str, object]:
@@ -180,8 +180,8 @@ def without(row: Mapping[str, object], *keys: str) -> dict[str, object]:
 NAMES = {
     **ROWS,
     **{
-        each.__name__: each
-        for each in (
+        item.__name__: item
+        for item in (
             load,
             array,
             table,
@@ -233,9 +233,9 @@ def test_folders_pipes_and_devices_are_refused_by_their_kind_and_never_read(tmp_
         (Mmlu, ROWS["TOOLS"]),
         (Solib, ROWS["JARS"]),
         (partial(JsonLines, relabel=True), ROWS["MOON"]),
-        (JsonLines, ROWS["MOON"] | {"answers": [without(each, "label") for each in ANSWERS]}),
+        (JsonLines, ROWS["MOON"] | {"answers": [without(item, "label") for item in ANSWERS]}),
     ],
-    ids=lambda each: getattr(each, "__name__", "-"),
+    ids=lambda item: getattr(item, "__name__", "-"),
 )
 def test_labels_are_drawn_by_seed_and_content(tmp_path, kind, row):
     path = tmp_path / "rows.jsonl"
@@ -250,7 +250,7 @@ def test_labels_are_drawn_by_seed_and_content(tmp_path, kind, row):
     # Of 60 fair draws, 15 to 45 in all but one of 10,000 cases.
     assert 15 <= sum(problem.best for problem in first) <= 45
     shuffled, otherwise = load(shuffle=True).load(), load(shuffle=True, seed=1).load()
-    ids, mixed, again = ([each.id for each in found] for found in (first, shuffled, otherwise))
+    ids, mixed, again = ([item.id for item in group] for group in (first, shuffled, otherwise))
     assert sorted(mixed) == sorted(again) == sorted(ids) and ids != mixed != again
     # A higher limit keeps the problems of a lower one.
     assert load(limit=10).load() == first[:10]
@@ -288,11 +288,11 @@ def test_edits_of_other_rows_change_no_question(tmp_path, columns, settings):
     def asked() -> dict[str, set[tuple[Question, tuple[float, ...]]]]:
         path.write_text("".join(f"{json.dumps(made(n))}\n" for n in rows))
         problems = JsonLines(str(path), columns=columns, **settings).load()
-        found: dict[str, set[tuple[Question, tuple[float, ...]]]] = {}
-        for each in problems:
-            text = each.question.text.partition("\n")[0]
-            found.setdefault(text, set()).add((each.question, each.values))
-        return found
+        by_text: dict[str, set[tuple[Question, tuple[float, ...]]]] = {}
+        for problem in problems:
+            text = problem.question.text.partition("\n")[0]
+            by_text.setdefault(text, set()).add((problem.question, problem.values))
+        return by_text
 
     rows, new = list(range(6)), 6
     before = asked()
@@ -316,17 +316,17 @@ def test_edits_of_other_rows_change_no_question(tmp_path, columns, settings):
 def test_of_answers_that_are_equally_good_one_is_drawn(tmp_path):
     """Of distractors that as many found best, of all where nobody was asked, and of right answers
     that say something."""
-    asked, path = ROWS["ASKED"], tmp_path / "rows.jsonl"
-    tied = asked | {"validation": [{"untimed_best_distractor": n} for n in (1, 4)]}
+    question, path = ROWS["ASKED"], tmp_path / "rows.jsonl"
+    tied = question | {"validation": [{"untimed_best_distractor": n} for n in (1, 4)]}
     for row, expected in (
         (tied, {"The cook", "Nobody"}),
-        (without(asked, "validation"), {"The cook", "The pilot", "Nobody"}),
+        (without(question, "validation"), {"The cook", "The pilot", "Nobody"}),
     ):
         path.write_text(json.dumps(STORY | {"questions": [row] * 40}))
         problems = Quality(str(path)).load()
         assert problems == Quality(str(path)).load()
-        found = {answer.text for each in problems for answer in each.question.answers}
-        assert found == expected | {"A child"}
+        texts = {answer.text for problem in problems for answer in problem.question.answers}
+        assert texts == expected | {"A child"}
     path.write_text(json.dumps(ROWS["SKY"]))
     drawn = {best(TruthfulQa(str(path), seed=seed).load()[0]) for seed in range(20)}
     assert drawn == {"Blue", "It is blue"}
@@ -335,19 +335,19 @@ def test_of_answers_that_are_equally_good_one_is_drawn(tmp_path):
 def test_labels_that_are_drawn_change_the_order_of_all_answers_and_nothing_else(tmp_path):
     answers = tuple(Answer(text.upper(), text, f"work of {text}") for text in "xyzw")
     question = Question("Which?", answers, "A passage.", True, "CREATE TABLE x(y);")
-    kept = Problem("q", question, (1.0, 0.5, 0.0, -1.0), "group", ("", "y is bad", "", ""))
-    write_jsonl([kept], tmp_path / "d.jsonl")
+    base = Problem("q", question, (1.0, 0.5, 0.0, -1.0), "group", ("", "y is bad", "", ""))
+    write_jsonl([base], tmp_path / "d.jsonl")
     orders = set()
     for seed in range(20):
         (drawn,) = JsonLines("d.jsonl", relabel=True, seed=seed).load(tmp_path)
         order = ["xyzw".index(answer.text) for answer in drawn.question.answers]
-        orders.add(tuple(each for each in order if each))
-        named = tuple(
+        orders.add(tuple(k for k in order if k))
+        labelled = tuple(
             replace(answers[n], label=label) for n, label in zip(order, "ABCD", strict=True)
         )
-        values, flaws = ([of[n] for n in order] for of in (kept.values, kept.flaws))
-        asked = replace(question, answers=named)
-        assert drawn == replace(kept, question=asked, values=tuple(values), flaws=tuple(flaws))
+        values, flaws = ([fields[n] for n in order] for fields in (base.values, base.flaws))
+        moved = replace(question, answers=labelled)
+        assert drawn == replace(base, question=moved, values=tuple(values), flaws=tuple(flaws))
     assert len(orders) > 3
 
 
@@ -364,17 +364,17 @@ def study(tmp_path) -> Path:
         {"round": 2, "speaker": "Debater B", "side": "B", "text": "I looked."},
         {"round": 2, "speaker": "Judge", "text": "Thanks."},
     ]
-    held = {"id": "c1", "problem": "moon", "setting": "debate", "order": [no, yes], "source": "s"}
-    advice = held | {"id": "c2", "setting": "advice", "order": [yes, no], "argued": "B"}
+    debate = {"id": "c1", "problem": "moon", "setting": "debate", "order": [no, yes], "source": "s"}
+    advice = debate | {"id": "c2", "setting": "advice", "order": [yes, no], "argued": "B"}
 
-    def judged(judge: str, *stated: tuple[int, float]) -> dict[str, object]:
-        beliefs = [{"round": n, "probs": [1 - p, p]} for n, p in stated]
+    def judged(judge: str, *numbers: tuple[int, float]) -> dict[str, object]:
+        beliefs = [{"round": n, "probs": [1 - p, p]} for n, p in numbers]
         return {"conversation": "c1", "judge": judge, "beliefs": beliefs}
 
     for name, rows in {
         "problems": [ROWS["MOON"]],
         "sources": [{"id": "s", "text": "The moon is round."}],
-        "conversations": [held | {"turns": turns}, advice | {"included": False}],
+        "conversations": [debate | {"turns": turns}, advice | {"included": False}],
         "judgements": [
             judged("Ann", (0, 0.5), (1, 0.6), (2, 0.9)),
             judged("Ben", (0, 0.5), (2, 0.7)),
@@ -391,7 +391,7 @@ async def test_a_study_is_judged_again_as_its_own_judges_did(study):
     (problem,) = Study(str(study)).load()
     judge, ask = PublishedJudge(), Scripted(lambda call: "nobody is asked")
     protocols = [NaiveJudge(judge), *(Recorded(judge, rounds=n) for n in (1, 2, 0))]
-    asd = [await each.agent_score_difference(problem, ask) for each in protocols]
+    asd = [await protocol.agent_score_difference(problem, ask) for protocol in protocols]
     assert asd == pytest.approx([0, 0.2, 1.2, 1.2]) and not ask.calls
     assert not problem.question.passage
     verdict = await protocols[1].run(problem.question, problem.question.answers[0], ask)
@@ -420,7 +420,7 @@ async def test_of_a_study_those_are_read_that_are_asked_for_and_run_in_the_world
 
 def test_bad_rows_are_skipped_and_counted_and_others_keep_their_names(tmp_path, caplog):
     jars = ROWS["JARS"]
-    bad = [jars | {"answer_incorrect": {"numeric": each}} for each in ("36.0", "many")]
+    bad = [jars | {"answer_incorrect": {"numeric": number}} for number in ("36.0", "many")]
     (tmp_path / "a.json").write_text(json.dumps([jars, *bad, jars]))
     problems, notes = Solib("a.json", on_bad_row="skip").read(tmp_path)
     assert [problem.id for problem in problems] == ["solib-1", "solib-4"]
@@ -449,11 +449,11 @@ def test_written_problems_are_read_back_the_same(tmp_path_factory, text, work, v
     path = tmp_path_factory.mktemp("written") / "d.jsonl"
     answers = tuple(Answer(f"L{n}", f"{text} {n}a", work) for n in range(len(values)))
     flaws = (text, *("" for _ in values[1:]))
-    asked = Question(text, answers, work, graded, work)
-    whole = Problem("moon", asked, tuple(values), "sky", flaws)
-    spare = replace(whole, id="sun", question=Question(text, answers), group="", flaws=())
-    write_jsonl([whole, spare], path)
-    assert JsonLines(str(path)).load() == grouped((whole, spare))
+    question = Question(text, answers, work, graded, work)
+    full = Problem("moon", question, tuple(values), "sky", flaws)
+    spare = replace(full, id="sun", question=Question(text, answers), group="", flaws=())
+    write_jsonl([full, spare], path)
+    assert JsonLines(str(path)).load() == grouped((full, spare))
 
 
 def test_nothing_is_written_that_could_not_be_read_back(tmp_path):

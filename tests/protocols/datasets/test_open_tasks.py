@@ -206,17 +206,17 @@ def test_a_pair_is_a_right_and_a_wrong_proposal_and_other_tasks_are_counted():
         )
 
     drawn = [
-        *(of("both", *each) for each in (("48", True), ("46", False, "It adds."), ("x", None))),
+        *(of("both", *args) for args in (("48", True), ("46", False, "It adds."), ("x", None))),
         *(of("right", str(n), True) for n in range(3)),
         *(of("wrong", str(n), False) for n in range(3)),
         of("lost", "x", None),
         *(of("same", "48 ", right) for right in (True, False)),
     ]
-    found, missing = pairs(drawn)
+    complete, missing = pairs(drawn)
     assert dict(missing) == {
         "all right": 1, "all wrong": 1, "all ungraded": 1, "one text graded both ways": 1,
     }  # fmt: skip
-    (problem,) = balanced(found)
+    (problem,) = balanced(complete)
     assert (problem.id, problem.group) == ("both", "crates")
     assert {a.text: v for a, v in zip(problem.question.answers, problem.values, strict=True)} == {
         "48": 1, "46": -1,

@@ -369,7 +369,7 @@ class Break:
 
     task: str
     way: str
-    whole: float
+    intact: float
     """The verdict on (A) without broken replies."""
     broken: Verdict | None
     """None: no verdict."""
@@ -382,8 +382,8 @@ class Break:
     def gains(self) -> tuple[float, float, float]:
         """Gains of the agent by its verdict, by its lower bound, and gains of its opponent."""
         low, high = self.bounds
-        scored = self.broken.probs[0] - self.whole if self.broken else -self.whole
-        return scored, low - self.whole, self.whole - high
+        scored = self.broken.probs[0] - self.intact if self.broken else -self.intact
+        return scored, low - self.intact, self.intact - high
 
 
 async def broken_worlds(protocol: Protocol, seed: int) -> list[Break]:

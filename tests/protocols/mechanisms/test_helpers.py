@@ -247,15 +247,15 @@ async def test_a_proposer_who_defends_the_proposal_shares_every_call_of_both_wor
 ):
     protocol = ProposerCritic(JUDGE, ALICE, CAROL, aux=aux, rebuttals=rebuttals, defends="proposal")
     labels = {answer.text: answer.label for answer in PROPOSED.answers}
-    asks, heard = [], []
+    asks, turns = [], []
     for side in PROPOSED.answers:
         asks.append(Scripted(reviewed))
         verdict = await protocol.run(PROPOSED, side, asks[-1])
-        heard.append([(turn.speaker, turn.text) for turn in verdict.transcript.turns])
+        turns.append([(turn.speaker, turn.text) for turn in verdict.transcript.turns])
     assert addresses(asks[0]) == addresses(asks[1])
     accept = labels[ACCEPT]
     pair = [(f"Proposer {accept}", f"{accept} by alice"), ("Critic", f"{labels[critic]} by carol")]
-    assert heard == [pair * (rebuttals + 1)] * 2
+    assert turns == [pair * (rebuttals + 1)] * 2
     assert dict(verdict.measures)["critic_chose"] == labels[critic]
 
 

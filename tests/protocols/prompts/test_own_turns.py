@@ -54,8 +54,8 @@ def test_results_and_marks_of_an_own_turn_follow_it():
     quotes = (Quote("48", True), Quote("50", False))
     uses = (ToolUse("calculator", "12 * 4", "48"),)
     call = composed(ASSISTANT, structs.replace(OWN, text=speech, quotes=quotes, tools=uses), OTHER)
-    _, _, own, after = call.messages
-    assert own == Message("assistant", speech)
+    _, _, turn, after = call.messages
+    assert turn == Message("assistant", speech)
     tool = '<tool name="calculator">12 * 4 → 48</tool>'
     marks = "<verified>48</verified>\n\n<unverified>50</unverified>"
     assert after.text.startswith(f'{tool}\n\n{marks}\n\n<turn speaker="Debater B">')
@@ -89,9 +89,9 @@ async def test_simulated_models_hear_the_same_and_judges_are_asked_the_same():
     problem = shipment(0)
     for kind, settings in ((Debate, {"rounds": 2}), (Consultancy, {"turns": 4})):
         agents = [Agent("sim/quiet"), Agent("sim/quiet", own_turns="assistant")]
-        heard = [
+        lists = [
             [*(await asked(plain(kind, agent=agent, **settings), problem, 0)).values()]
             for agent in agents
         ]
-        texts = [[read_turns(whole_user_text(call.messages)) for call in calls] for calls in heard]
+        texts = [[read_turns(whole_user_text(call.messages)) for call in calls] for calls in lists]
         assert [len(turns) for turns in texts[0]] == [len(turns) for turns in texts[1]]

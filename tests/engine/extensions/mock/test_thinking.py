@@ -108,7 +108,7 @@ async def test_every_mechanism_ends_with_a_verdict(tmp_path, answers, protocols)
         "providers": {"compatible/lab": {"base_url": "http://127.0.0.1:9"}},
     }
     drums = labelled("drums", "How many?", SAID[:answers], passage="They took five drums.")
-    thinking = BatchBench(tmp_path, text=orjson.dumps(sweep).decode(), own=[drums])
+    thinking = BatchBench(tmp_path, text=orjson.dumps(sweep).decode(), given_problems=[drums])
     ended, got, _ = await run(thinking, load_profile("thinking"))
     assert len(ended.records) == answers * len(protocols)
     assert not [record.failure for record in ended.records if record.failure]

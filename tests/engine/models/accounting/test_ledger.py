@@ -256,18 +256,18 @@ async def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_pat
     assert (tmp_path / LEDGER_FILE).stat().st_size < SLOT, "slots are for killed sittings"
 
 
-@pytest.mark.parametrize("left", [0, 1, 60, 400, SLOT])
+@pytest.mark.parametrize("size", [0, 1, 60, 400, SLOT])
 @virtually
-async def test_of_a_torn_slot_what_was_saved_before_stands(tmp_path, left):
+async def test_of_a_torn_slot_what_was_saved_before_stands(tmp_path, size):
     await sitting(tmp_path, [(OTHER, 2)])
     before = read_ledger(tmp_path)
     async with journal(tmp_path) as ledger:
         await asked(ledger, MODEL, 5)
         torn = (tmp_path / LEDGER_FILE).read_bytes()
-    (tmp_path / LEDGER_FILE).write_bytes(torn[: len(torn) - SLOT + left])
-    stands = {**before, MODEL: read_ledger(tmp_path)[MODEL]} if left >= 400 else before
+    (tmp_path / LEDGER_FILE).write_bytes(torn[: len(torn) - SLOT + size])
+    stands = {**before, MODEL: read_ledger(tmp_path)[MODEL]} if size >= 400 else before
     assert read_ledger(tmp_path) == stands
-    assert left < 400 or stands[MODEL].stored == 5
+    assert size < 400 or stands[MODEL].stored == 5
 
 
 @pytest.mark.parametrize(
@@ -288,8 +288,8 @@ async def test_requests_since_the_last_save_count_and_a_changed_byte_loses_only_
     if at is not None:
         content[len(content) - SLOT + 2 + len(MODEL) + at] ^= 1
     (tmp_path / LEDGER_FILE).write_bytes(content)
-    left = read_ledger(tmp_path)[MODEL]
-    assert (left.stored, left.latency.replies) == (stored, 0 if at == 200 else 3)
+    account = read_ledger(tmp_path)[MODEL]
+    assert (account.stored, account.latency.replies) == (stored, 0 if at == 200 else 3)
 
 
 @virtually
@@ -332,8 +332,8 @@ def test_a_damaged_ledger_is_told_with_the_mend(tmp_path, damage):
 
 def timed(seconds: list[float], tokens: int = 10) -> Latency:
     watch = Stopwatch()
-    for each in seconds:
-        watch.reply(each, tokens)
+    for duration in seconds:
+        watch.reply(duration, tokens)
     return watch.latency()
 
 
@@ -347,10 +347,10 @@ def test_quantile_is_exact_within_its_bin(share, count):
 
 def test_summed_latencies_equal_one_of_all_replies():
     seconds = np.random.default_rng(1).exponential(3, 300).tolist()
-    whole = sum_latency([timed(seconds[:100]), timed(seconds[100:], 20), Latency()])
-    assert whole.bins == timed(seconds).bins
-    assert whole.pace == pytest.approx((100 * 10 + 200 * 20) / sum(seconds))
-    assert whole.replies == 300 and Latency().replies == 0 and Latency().pace == 0
+    total = sum_latency([timed(seconds[:100]), timed(seconds[100:], 20), Latency()])
+    assert total.bins == timed(seconds).bins
+    assert total.pace == pytest.approx((100 * 10 + 200 * 20) / sum(seconds))
+    assert total.replies == 300 and Latency().replies == 0 and Latency().pace == 0
 
 
 @virtually

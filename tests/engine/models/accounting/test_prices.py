@@ -143,7 +143,7 @@ def test_public_prices_cover_the_grid_of_the_paper(tmp_path):
     (tmp_path / "grid.yaml").write_text(GRID)
     plan = within("plan", "grid.yaml", "--json", cwd=tmp_path)
     models = json.loads(plan.out)["plan"]["models"]
-    assert [each["model"] for each in models if each["cost"] is None] == [
+    assert [model["model"] for model in models if model["cost"] is None] == [
         "openrouter/x-ai/grok-4.1-fast"
     ]
     printed_plan = within("plan", "grid.yaml", cwd=tmp_path).out
@@ -195,5 +195,5 @@ def test_plain_run_and_help_do_not_import_public_prices():
         "    listed().find(model)\n"
         "print('genai_prices' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.strip() == "False", done.stderr
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert process.stdout.strip() == "False", process.stderr

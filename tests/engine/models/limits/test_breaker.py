@@ -213,7 +213,7 @@ async def test_a_log_has_a_line_for_each_change_of_a_wait_and_none_between():
         waits = (f"m: HTTP 500: every {pace} s",) if 35 <= now() < 200 else ()
         return Snapshot(9, 1, 0, in_flight=not waits, waits=waits)
 
-    def figures(shown: Snapshot) -> str:
+    def figures(_: Snapshot) -> str:
         times.append(round(now()))
         return ""
 
@@ -337,7 +337,7 @@ WORDY = Unreachable("no\n\nroute " + "x" * 5_000)
 
 
 @pytest.mark.parametrize(
-    ("server", "at", "told", "untold"),
+    ("server", "at", "text", "untold"),
     [
         (once_unreachable(), 20, "", "nobody"),
         (Server(latency=600.0), 60, "the oldest request has been open for 60 s", "fault"),
@@ -346,10 +346,10 @@ WORDY = Unreachable("no\n\nroute " + "x" * 5_000)
         (Server(latency=0.01, fault=lambda request: WORDY), 20, "last fault: no route xxx", "\n"),
     ],
 )
-def test_why_nothing_moves_is_shown_in_one_line_while_nothing_is_answered(server, at, told, untold):
-    shown = shown_at(server, at)
-    assert told in shown and untold not in shown
-    assert len(shown) < 300
+def test_why_nothing_moves_is_shown_in_one_line_while_nothing_is_answered(server, at, text, untold):
+    line = shown_at(server, at)
+    assert text in line and untold not in line
+    assert len(line) < 300
 
 
 @virtually
@@ -370,10 +370,10 @@ async def test_one_request_that_hangs_does_not_hold_back_all_others():
     retry = sender(ask, Limits(concurrency=20), lambda: 0.0)
     asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(200)]
     await asyncio.sleep(300)
-    done = sum(ask.done() for ask in asks)
+    finished = sum(ask.done() for ask in asks)
     hung.set()
     await asyncio.gather(*asks)
-    assert done == 199
+    assert finished == 199
 
 
 async def fails_alike(server, calls):

@@ -303,7 +303,7 @@ async def test_tokens_are_gathered_for_few_calls_that_cannot_leave_yet():
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(
-    ("limits", "speed", "shown"),
+    ("limits", "speed", "text"),
     [
         (Limits(requests=600), 10, "limited by requests 100%"),
         (Limits(requests=600, input_tokens=36_000), 6, "limited by input tokens 100%"),
@@ -313,7 +313,7 @@ async def test_tokens_are_gathered_for_few_calls_that_cannot_leave_yet():
     ],
 )
 @virtually
-async def test_statistics_name_the_limit_that_binds(limits, speed, shown):
+async def test_statistics_name_the_limit_that_binds(limits, speed, text):
     server = Server(tokens=lambda call: (100, 10))
     limited = sender(server, limits)
     calls = [call_of(100, n, 10) for n in range(1_000)]
@@ -324,7 +324,7 @@ async def test_statistics_name_the_limit_that_binds(limits, speed, shown):
     await asyncio.wait([asks])
     # Replies come in rounds of a second, of which ten seconds may hold eleven.
     assert statistics.per_second == pytest.approx(speed, rel=0.1)
-    assert str(statistics.binding) == shown
+    assert str(statistics.binding) == text
     assert statistics.waiting > 100
 
 

@@ -135,7 +135,7 @@ def test_without_a_delay_from_the_server_the_pauses_double_up_to_a_minute():
 
 @pytest.mark.parametrize("kind", [RateLimited, Overloaded, QuotaExhausted])
 @pytest.mark.parametrize(
-    ("delay", "told"),
+    ("delay", "message"),
     [
         (7_200, r"daily limit; .* 2 hours: resume at .* 20\d\d$"),
         (1e12, "more than a year"),
@@ -144,10 +144,10 @@ def test_without_a_delay_from_the_server_the_pauses_double_up_to_a_minute():
 )
 @virtually
 async def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_come_back(
-    kind, delay, told
+    kind, delay, message
 ):
     server = Server(fault=lambda request: kind("daily limit", delay))
-    with pytest.raises((ProviderDown, QuotaExhausted), match=told):
+    with pytest.raises((ProviderDown, QuotaExhausted), match=message):
         await sender(server, Limits(requests=600))(call_of(10))
     assert now() < 2 and len(server.book) == 1
 
@@ -273,13 +273,13 @@ def test_p8_after_a_storm_that_begins_with_the_first_request(limits, normal, len
 
 @pytest.mark.wire
 @pytest.mark.parametrize(
-    ("share", "kept"), [in_campaigns(0.01, 0.89), (0.05, 0.70), in_campaigns(0.15, 0.55)]
+    ("share", "least"), [in_campaigns(0.01, 0.89), (0.05, 0.70), in_campaigns(0.15, 0.55)]
 )
-def test_refusals_by_chance_cost_their_pauses_and_no_more(share, kept):
+def test_refusals_by_chance_cost_their_pauses_and_no_more(share, least):
     """Twenty calls at once and 0.3 s of pause for all: of waves of 0.204 s, with (1 - share)^20 a
     wave without a refusal, no program gets more than 91, 73 and 58 %."""
     windows = curve(Refusing(chance(share), 0.3), Limits(concurrency=20), 20, 120)
-    assert sum(windows) / len(windows) >= kept * UNDISTURBED
+    assert sum(windows) / len(windows) >= least * UNDISTURBED
 
 
 @pytest.mark.wire

@@ -190,7 +190,7 @@ PROVIDERS = {"compatible/lab": {"base_url": "http://127.0.0.1:9/v1"}}
 
 
 @pytest.mark.parametrize(
-    ("concurrency", "stated", "files", "connections", "told"),
+    ("concurrency", "settings", "files", "connections", "message"),
     [
         ({}, {}, 20_000, 4_096, ""),
         ({"a": 4}, {}, 20_000, 4_096, ""),
@@ -212,16 +212,16 @@ PROVIDERS = {"compatible/lab": {"base_url": "http://127.0.0.1:9/v1"}}
     ],
 )
 def test_connections_follow_from_concurrency_or_one_line_says_why_not(
-    concurrency, stated, files, connections, told, monkeypatch, caplog
+    concurrency, settings, files, connections, message, monkeypatch, caplog
 ):
     monkeypatch.setattr(router, "left", lambda: files)
     limits = {f"compatible/lab/{name}": {"concurrency": n} for name, n in concurrency.items()}
-    providers = {"compatible/lab": PROVIDERS["compatible/lab"] | stated}
+    providers = {"compatible/lab": PROVIDERS["compatible/lab"] | settings}
     directory = Directory(Document.parse("", "s.yaml"), limits, providers, (), {})
     roles, accounting = [("compatible/lab/a", "agent")], Accounting(listed())
     models = router.Router(directory, roles, accounting, StopToken())
     assert models._connections["compatible/lab chat"].most == connections
-    assert len(caplog.records) == bool(told) and told in caplog.text
+    assert len(caplog.records) == bool(message) and message in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -309,11 +309,11 @@ def bucket() -> Bucket:
 @given(st.lists(st.tuples(st.floats(0.01, 200), st.booleans(), st.floats(0, 4)), max_size=30))
 @virtually
 async def test_cancelled_takers_leave_the_queue_and_give_back_just_what_they_took(takers):
-    tank, done = bucket(), []
+    tank, admitted = bucket(), []
 
     async def taker(which: int, amount: float) -> None:
         await tank.take(amount)
-        done.append((which, now(), tank.balance))
+        admitted.append((which, now(), tank.balance))
 
     async with asyncio.TaskGroup() as group:
         tasks = [
@@ -322,15 +322,15 @@ async def test_cancelled_takers_leave_the_queue_and_give_back_just_what_they_too
         for task, (_, cancelled, after) in zip(tasks, takers, strict=True):
             if cancelled:
                 asyncio.get_running_loop().call_later(after, task.cancel)
-    served = [which for which, _, _ in done]
+    served = [which for which, _, _ in admitted]
     assert served == sorted(served)
     assert set(served) >= {which for which, (_, cancelled, _) in enumerate(takers) if not cancelled}
     total = 0.0
-    for which, when, left in done:
+    for which, when, balance in admitted:
         total += takers[which][0]
         # All admitted tokens have drained, except for one window, and no time was lost: tokens of
         # cancelled calls served those behind them, or are left for them.
-        assert RATE * when - 1e-3 <= total + left <= RATE * (when + BURST_WINDOW) + 1e-3
+        assert RATE * when - 1e-3 <= total + balance <= RATE * (when + BURST_WINDOW) + 1e-3
 
 
 @virtually
