@@ -90,7 +90,7 @@ def test_the_system_message_is_the_same_for_both_sides_and_every_turn():
 def test_every_unusual_setting_is_in_the_name():
     odd = {"temperature": 1.5, "words": 7, "max_tokens": 7, "tools": ("calculator",)}
     odd |= {"effort": "low", "reason": "private", "reasoning_tokens": 7}
-    odd |= {"claims": ("query",), "budget": 3.0}
+    odd |= {"claims": ("query",), "budget": 3.0, "own_turns": "assistant", "thinking_tokens": 7}
     for name in {field.name for field in fields(Agent)} - {"model"}:
         assert replace(AGENT, **{name: odd.get(name, True)}).name != AGENT.name
 
