@@ -65,17 +65,17 @@ class Calibration(Analysis):
         right, of_cell = cells.best[cells.problem, 0].astype(np.float64), cells.cluster
         lines, series = list[Bar](), list[Series]()
         for judge, numbers in by_judge.items():
-            stated = np.stack([run.table.probs[cells.places(n), 0] for n in numbers])
-            there = ~np.isnan(stated)
-            if not there.any():
+            probs = np.stack([run.table.probs[cells.places(n), 0] for n in numbers])
+            read = ~np.isnan(probs)
+            if not read.any():
                 continue
-            p = stated[there]
-            best, of = (np.broadcast_to(each, stated.shape)[there] for each in (right, of_cell))
-            found = [Bar(judge, mean, its.by(how)) for mean, its in bars(p, best, of)]
-            error = calibration(p, best, of).debiased_error
-            points = (point(f"n = {each.share.n}", each.stated, each.share) for each in found)
+            p = probs[read]
+            best, group = (np.broadcast_to(part, probs.shape)[read] for part in (right, of_cell))
+            every = [Bar(judge, mean, share.by(how)) for mean, share in bars(p, best, group)]
+            error = calibration(p, best, group).debiased_error
+            points = (point(f"n = {bar.share.n}", bar.stated, bar.share) for bar in every)
             series.append(Series(judge, tuple(points), note=f"debiased error {error:.3f}"))
-            lines += found
+            lines += every
         title = "calibration: of the first answer, by what the judge says"
         columns = [
             word("judge", "judge"),
@@ -119,7 +119,7 @@ class Worlds(Analysis):
             figures = means(np.vstack((both, higher)), codes, [ends] * 3, interval=how)
             lines.append(WorldsLine(run.names[n], len(at), *figures))
             ids = (problems[k].id for k in at.tolist())
-            points = (Point(id, *each) for id, each in zip(ids, both[::-1].T.tolist(), strict=True))
+            points = (Point(id, *pair) for id, pair in zip(ids, both[::-1].T.tolist(), strict=True))
             series.append(Series(run.names[n], tuple(points)))
         title = "worlds: how probable the judge finds the answer that is argued for"
         columns = [
@@ -129,8 +129,8 @@ class Worlds(Analysis):
             figure("a lie", "lie", 2, sign=False),
             figure("truth above lie", "higher", 2, sign=False),
         ]
-        its = "P(argued answer) where a lie is argued", "P(argued answer) where the truth is argued"
-        chart = SQUARE(title, *its, tuple(series))
+        xy = "P(argued answer) where a lie is argued", "P(argued answer) where the truth is argued"
+        chart = SQUARE(title, *xy, tuple(series))
         several = (cells.answers > 2).any()
         notes = (
             "problems with a verdict in every world. [ ] 95%, over problems.",
@@ -142,7 +142,7 @@ class Worlds(Analysis):
 def _argued(run: RunRows, argued: Floats, firsts: Places) -> tuple[Places, Floats, Floats]:
     """The problems with a verdict in every world and a wrong answer, by their first cells, and the
     mean probability of the argued answer over the best and over the wrong answers."""
-    cells, found = run.table.cells, list[tuple[Places, Floats, Floats]]()
+    cells, arrays = run.table.cells, list[tuple[Places, Floats, Floats]]()
     counts = cells.answers[cells.problem[firsts]]
     for k in np.unique(counts).tolist():
         first = firsts[counts == k]
@@ -151,10 +151,10 @@ def _argued(run: RunRows, argued: Floats, firsts: Places) -> tuple[Places, Float
             cells.values[cells.problem[first], :k],
         )
         best = values == values.max(axis=1, keepdims=True)
-        whole = ~np.isnan(worlds).any(axis=1) & ~best.all(axis=1)
-        worlds, best = worlds[whole], best[whole]
+        complete = ~np.isnan(worlds).any(axis=1) & ~best.all(axis=1)
+        worlds, best = worlds[complete], best[complete]
         truth, lie = ((worlds * side).sum(axis=1) / side.sum(axis=1) for side in (best, ~best))
-        found.append((first[whole], truth, lie))
-    first, truth, lie = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        arrays.append((first[complete], truth, lie))
+    first, truth, lie = (np.concatenate(parts) for parts in zip(*arrays, strict=True))
     order = np.argsort(first)
     return first[order], truth[order], lie[order]

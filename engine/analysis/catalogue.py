@@ -37,8 +37,8 @@ class Analysis(ABC):
 
     def sourced(self, run: RunRows, score: str) -> Finding:
         """As `of_run`, of all rows, under where the replies come from."""
-        found = self.of_run(run, range(len(run.names)), score)
-        return replace(found, lead=tuple(dict.fromkeys((*run.origins, *found.lead))))
+        finding = self.of_run(run, range(len(run.names)), score)
+        return replace(finding, lead=tuple(dict.fromkeys((*run.origins, *finding.lead))))
 
     def at_once(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         """As `of_run`, where the page is to be there at once: of a part, if all take long."""
@@ -82,22 +82,22 @@ def analysis(name: str) -> type[Analysis]:
     UsageError for an unknown one."""
     if name in PLACES:
         module, _, called = PLACES[name].partition(":")
-        found = getattr(importlib.import_module(f".{module}", __package__), called)
+        kind = getattr(importlib.import_module(f".{module}", __package__), called)
     elif name in registered(ANALYSES_GROUP):
-        found = load_registered(ANALYSES_GROUP, name)
+        kind = load_registered(ANALYSES_GROUP, name)
     elif is_elsewhere(name):
         place, _, called = name.rpartition(":")
         try:
             in_file = place.endswith(".py")
-            own = module_from_file(Path(place).resolve()) if in_file else None
-            own = own or importlib.import_module(place)
+            source = module_from_file(Path(place).resolve()) if in_file else None
+            source = source or importlib.import_module(place)
         except Exception as exc:
             raise UsageError(f"{name}: its import failed: {type(exc).__name__}: {exc}") from exc
-        if not hasattr(own, called):
-            raise UsageError(f"{place} has no {called!r}; {classes_in(own)}")
-        found = getattr(own, called)
+        if not hasattr(source, called):
+            raise UsageError(f"{place} has no {called!r}; {classes_in(source)}")
+        kind = getattr(source, called)
     else:
         raise UsageError(unknown("analysis", name, [*names(), "my.py:Mine"]))
-    if not (isinstance(found, type) and issubclass(found, Analysis)):
-        raise UsageError(f"{name}: {found!r} is not an {Analysis.__name__}")
-    return found
+    if not (isinstance(kind, type) and issubclass(kind, Analysis)):
+        raise UsageError(f"{name}: {kind!r} is not an {Analysis.__name__}")
+    return kind

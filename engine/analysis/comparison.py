@@ -273,8 +273,8 @@ def _compared(
     flips = flips_between(runs, [(number[one], number[two]) for one, two in complete])
     extremes = {}
     for run, row in {place for pair in complete for place in pair}:
-        its = runs[run].table.scored(row, score)
-        extremes[run, row] = its.extremes if its else None
+        scored = runs[run].table.scored(row, score)
+        extremes[run, row] = scored.extremes if scored else None
     lines = []
     for (one, two), contrast, flip in zip(complete, tested, flips, strict=False):
         line = Compared((one, two), contrast, flip, difference_bounds(extremes[one], extremes[two]))
@@ -335,7 +335,7 @@ def comparison_finding(
         *[people("bounds", _bounds)] * doubtful,
         program("bounds", "bounds"),
         *[people("clusters", _clusters)] * clustered,
-        program("flips", "flips", tuple(each.name for each in fields(Flips))),
+        program("flips", "flips", tuple(field.name for field in fields(Flips))),
         program("swayed", "swayed"),
         program(
             "apart",
@@ -370,8 +370,8 @@ def comparison_finding(
         "ranks: the places that each row may have, all of them right at once (95%)",
         [word("row", "row"), number("best", "best"), number("worst", "worst")],
         sorted(
-            (_Rank(name, each.best, each.worst) for name, each in comparison.ranks),
-            key=lambda each: (each.best, each.worst, each.row),
+            (_Rank(name, rank.best, rank.worst) for name, rank in comparison.ranks),
+            key=lambda rank: (rank.best, rank.worst, rank.row),
         ),
         ("1 is the highest ASD; over the problems that all rows have.",),
     )
@@ -455,20 +455,20 @@ def _detectable(line: Compared) -> str:
 
 
 def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
-    found = [one.contrast for one in comparison.contrasts]
-    fewest = min((one.estimate for one in found), key=lambda one: one.effective)
+    decided = [one.contrast for one in comparison.contrasts]
+    fewest = min((one.estimate for one in decided), key=lambda one: one.effective)
     yield comparison.multiplicity
     how, ways = fewest.how or fewest.reason, " × ".join(fewest.ways)
     how += f" ({ways})" * (fewest.ways != WAY)
-    how = "; ".join(filter(None, (how, conservative(one.estimate for one in found))))
+    how = "; ".join(filter(None, (how, conservative(one.estimate for one in decided))))
     yield f"Brackets: 95% CI, {how}. p-values and equivalence tests agree with the interval."
-    yield from rare_errors(found)
-    yield from same_verdicts(found)
-    for each in [each for each in found if fragile(each)][:NAMED]:
-        yield f"{each.first} - {each.second}: {fragile(each)}."
-    if any(one.verdict == "equivalent" for one in found):
+    yield from rare_errors(decided)
+    yield from same_verdicts(decided)
+    for contrast in [one for one in decided if fragile(one)][:NAMED]:
+        yield f"{contrast.first} - {contrast.second}: {fragile(contrast)}."
+    if any(one.verdict == "equivalent" for one in decided):
         yield f"equivalent: the 90% CI lies within ±{comparison.equivalence:g}."
-    if any(one.verdict == "undecided" for one in found):
+    if any(one.verdict == "undecided" for one in decided):
         yield "detectable: the smallest difference found with power .8."
     if fewest.effective < FEW_CLUSTERS:
         yield (
@@ -486,11 +486,11 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
         yield "McNemar: samples that only the first, or only the second row has right; mid-p."
     elif comparison.score == MEAN_SCORE and fewest.clusters < fewest.n:
         yield "McNemar: – (grouped samples; the p of the contrast holds)."
-    if len(found) <= NAMED:
+    if len(decided) <= NAMED:
         for one in comparison.contrasts:
             if one.apart:
                 apart = ", ".join(f"{id} ({signed(value)})" for id, value in one.apart)
-                both = f"{one.contrast.first} and {one.contrast.second}" if found[1:] else "they"
+                both = f"{one.contrast.first} and {one.contrast.second}" if decided[1:] else "they"
                 yield f"problems on which {both} differ most: {apart}"
 
 
@@ -519,8 +519,8 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Compariso
         )
     pairs = [pair_of(words, rows) for words in how.contrasts] or None
     parts = by_setting(every)
-    of = {name: {*parts[name].clusters(WAY)["problem"].tolist()} for name in rows}
-    lines = _table_lines(files, rows, pairs, of, how)
+    ids = {name: {*parts[name].clusters(WAY)["problem"].tolist()} for name in rows}
+    lines = _table_lines(files, rows, pairs, ids, how)
     name = " and ".join(file.stem for file in files)
     return Comparison(name, score, how.equivalence, lines, family=len(lines))
 
@@ -529,10 +529,10 @@ def _table_lines(
     files: Sequence[Path],
     rows: Mapping[str, Influences],
     pairs: Sequence[tuple[str, str]] | None,
-    of: Mapping[str, set[Any]],
+    ids: Mapping[str, set[Any]],
     how: Compare,
 ) -> tuple[Compared, ...]:
-    """The contrasts of rows of files. of: the problems of each row, or their groups."""
+    """The contrasts of rows of files. ids: the problems of each row, or their groups."""
     try:
         tested = how.tested(rows, pairs)
     except ValueError as exc:
@@ -540,11 +540,11 @@ def _table_lines(
     index = {name: n for n, name in enumerate(rows)}
     return tuple(
         Compared(
-            ((0, index[each.first]), (0, index[each.second])),
-            each,
-            shared=len(of[each.first] & of[each.second]) / len(of[each.first] | of[each.second]),
+            ((0, index[one.first]), (0, index[one.second])),
+            one,
+            shared=len(ids[one.first] & ids[one.second]) / len(ids[one.first] | ids[one.second]),
         )
-        for each in tested
+        for one in tested
     )
 
 
@@ -557,19 +557,19 @@ def compare_scores(files: Sequence[Path], how: Compare) -> Comparison:
     scores = how.scores(files)
     means = {name: row.influences for name, row in scores.rows.items()}
     pairs = [pair_of(words, means) for words in how.contrasts] or score_pairs(scores.rows)
-    of = {name: {*mean.questions} for name, mean in means.items()}
+    samples = {name: {*mean.questions} for name, mean in means.items()}
     across = {scores.rows[one].parts.task != scores.rows[two].parts.task for one, two in pairs}
     if len(across) > 1:
         raise UsageError("--contrast: compare rows of different tasks separately")
     paired = across == {False}
     for one, two in pairs if paired else ():
-        if len(of[one] & of[two]) < 2:
-            shared = counted(len(of[one] & of[two]), "scored sample")
+        if len(samples[one] & samples[two]) < 2:
+            shared = counted(len(samples[one] & samples[two]), "scored sample")
             raise UsageError(f"{one} and {two} share {shared}: a contrast needs two")
     if not paired:
         for name, mean in means.items():
             means[name] = replace(mean, questions=(), values=mean.psi[:0])
-    lines = _table_lines(files, means, pairs, of, how)
+    lines = _table_lines(files, means, pairs, samples, how)
     if paired:
         lines = tuple(_paired(line, means, len(pairs) <= DETAILED) for line in lines)
     name = " and ".join(file.resolve().stem for file in files)

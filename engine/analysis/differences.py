@@ -47,11 +47,11 @@ def flips_between(runs: Sequence[RunRows], pairs: Sequence[tuple[int, int]]) -> 
         for row in range(len(run.names)):
             right[line, places] = run.table.judged_right(row)
             line += 1
-    found = []
+    every = []
     for one, two in pairs:
         both = ~np.isnan(right[one] + right[two])
-        found.append(flips(right[two, both], right[one, both]) if both.any() else None)
-    return found
+        every.append(flips(right[two, both], right[one, both]) if both.any() else None)
+    return every
 
 
 def difference_bounds(first: Extremes, second: Extremes) -> DifferenceBounds | None:
@@ -63,8 +63,8 @@ def difference_bounds(first: Extremes, second: Extremes) -> DifferenceBounds | N
     if not (low and high and low.questions):
         return None
     least, most = estimates((low, high))
-    known = float(np.max(high.values - low.values)) <= 1e-9
-    interval = None if known else bounded(least, most)
+    fixed = float(np.max(high.values - low.values)) <= 1e-9
+    interval = None if fixed else bounded(least, most)
     return DifferenceBounds(low.n, least.value, most.value, interval)
 
 
@@ -141,11 +141,11 @@ def instrument_notes(
         raise UsageError(
             f"{first.folder} and {second.folder} share no problem: compare runs of one data set"
         )
-    said = "not the same instrument"
+    head = "not the same instrument"
     other = [id for id in shared if value_address(ours[id]) != value_address(theirs[id])]
     if other:
         yield (
-            f"{said}: {len(other):,} of {len(shared):,} shared problems have other texts, answers "
+            f"{head}: {len(other):,} of {len(shared):,} shared problems have other texts, answers "
             f"or values, {other[0]} for one."
         )
     if len(shared) < max(len(ours), len(theirs)):
@@ -155,13 +155,13 @@ def instrument_notes(
         )
     codes = {run.sweep.code for run in (first, second)} - {""}
     if len(codes) > 1:
-        yield f"{said}: the code that composes calls and reads replies differs."
+        yield f"{head}: the code that composes calls and reads replies differs."
     both = [(first.sweep.rows[one], second.sweep.rows[two]) for one, two in pairs]
     judges = {(a.judge, b.judge) for a, b in both if a.judge_address != b.judge_address}
     for one, two in sorted(judges):
         settings = ", with other settings" * (one == two)
-        yield f"{said}: judge {one} in one, {two} in the other{settings}."
+        yield f"{head}: judge {one} in one, {two} in the other{settings}."
     endpoints = first.sweep.identities
     for model, identity in second.sweep.identities.items():
         if endpoints.get(model, identity) != identity:
-            yield f"{said}: {model} is {endpoints[model]} in one, {identity} in the other."
+            yield f"{head}: {model} is {endpoints[model]} in one, {identity} in the other."

@@ -1,8 +1,7 @@
 """The Pareto frontier of rows: cost against ASD or lift.
 
-Calls of a run and the rows that use each; the cost of a row counts all calls that it makes.
-
-A call that several rows make is paid once: the run costs less than its rows by themselves.
+The cost of a row counts all calls that it makes. A call that several rows make is paid once, so a
+run costs less than the sum of its rows.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -67,9 +66,9 @@ def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunC
     """Calls of all cells of a run that have an outcome. problems: ids of those whose calls are
     wanted; None for all. RunFolderError."""
     sweep, tables = run.sweep, run.tables
-    wanted = [n for n, each in enumerate(sweep.problems) if problems is None or each.id in problems]
-    spans = [sweep.span(n) for n in wanted] if problems is not None else [range(len(sweep))]
-    found = RunCalls(problems=problems)
+    numbers = [n for n, p in enumerate(sweep.problems) if problems is None or p.id in problems]
+    spans = [sweep.span(n) for n in numbers] if problems is not None else [range(len(sweep))]
+    calls = RunCalls(problems=problems)
     with gc_relaxed():
         rows: dict[int, int] = {}
         judging = set[int]()
@@ -81,13 +80,13 @@ def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunC
                 for judgement in stored.judgements:
                     if judgement[2] == OF_VERDICT:
                         judging.update(numbers_of(judgement))
-        for number, address, endpoint, *rest in tables.stored_calls(rows):
+        for number, address, endpoint, *tail in tables.stored_calls(rows):
             model, identity, *_ = tables.endpoint(endpoint)
             # The reply of a call may have been recorded twice, in two forms.
-            paid = found.calls.setdefault((address, identity), PaidCall(model, Usage(*rest[7:11])))
+            paid = calls.calls.setdefault((address, identity), PaidCall(model, Usage(*tail[7:11])))
             paid.rows |= rows[number]
             paid.judging |= number in judging
-    return found
+    return calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +115,9 @@ class RowCost:
 
     def each(self, axis: CostAxis) -> float:
         """Cost a problem."""
-        its = self.alone
-        tokens = its.input_tokens + its.output_tokens
-        return ((its.dollars or 0.0) if axis == "dollars" else tokens) / max(self.problems, 1)
+        used = self.alone
+        tokens = used.input_tokens + used.output_tokens
+        return ((used.dollars or 0.0) if axis == "dollars" else tokens) / max(self.problems, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +133,10 @@ class Costs:
     """Problems, if these are the costs of some alone."""
 
 
-def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
+def row_costs(run: RunRows, run_calls: RunCalls, prices: PriceList) -> Costs:
     """Costs of the rows of a run."""
     prices = prices.named(run.sweep.meanings)
-    every = found.calls.values()
+    every = run_calls.calls.values()
     by_row: list[list[PaidCall]] = [[] for _ in run.names]
     for call in every:
         rows = call.rows
@@ -146,12 +145,12 @@ def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
             rows &= rows - 1
     return Costs(
         tuple(
-            RowCost(run.names[n], _problems(run, n, found.problems), spent(calls, prices))
+            RowCost(run.names[n], _problems(run, n, run_calls.problems), spent(calls, prices))
             for n, calls in enumerate(by_row)
         ),
         spent(every, prices),
-        tuple(m for m in dict.fromkeys(each.model for each in every) if prices.find(m) is None),
-        len(found.problems or ()),
+        tuple(m for m in dict.fromkeys(call.model for call in every) if prices.find(m) is None),
+        len(run_calls.problems or ()),
     )
 
 
@@ -241,30 +240,30 @@ def frontier_points(
     cost: Mapping[str, float],
     worth: Mapping[str, Estimate],
     decide: Callable[[list[tuple[str, str]]], tuple[Contrast, ...]],
-    of: Mapping[str, str],
+    judge_of: Mapping[str, str],
 ) -> tuple[FrontierPoint, ...]:
-    """Points by rising cost. decide: contrasts of pairs of names. of: judges by name; rows of
+    """Points by rising cost. decide: contrasts of pairs of names. Rows of
     different judges do not compare, so each judge has a separate frontier."""
     on = dict[str, bool]()
-    for judge in dict.fromkeys(of[name] for name in worth):
-        its = [name for name in worth if of[name] == judge]
-        places = np.array([cost[n] for n in its]), np.array([worth[n].value for n in its])
-        on |= zip(its, not_dominated(*places).tolist(), strict=True)
+    for judge in dict.fromkeys(judge_of[name] for name in worth):
+        names = [name for name in worth if judge_of[name] == judge]
+        places = np.array([cost[n] for n in names]), np.array([worth[n].value for n in names])
+        on |= zip(names, not_dominated(*places).tolist(), strict=True)
     pairs = [
         (cheap, dear)
         for cheap, dear in permutations(worth, 2)
-        if of[cheap] == of[dear] and cost[cheap] <= cost[dear] + CHEAPER
+        if judge_of[cheap] == judge_of[dear] and cost[cheap] <= cost[dear] + CHEAPER
     ]
     try:
-        better = [each for each in decide(pairs) if each.verdict == "better"]
+        better = [one for one in decide(pairs) if one.verdict == "better"]
     except ValueError:
         better = []
-    beaten = {each.second for each in better}
+    beaten = {one.second for one in better}
     points = (
-        FrontierPoint(name, of[name], cost[name], its, on[name], name in beaten)
-        for name, its in worth.items()
+        FrontierPoint(name, judge_of[name], cost[name], value, on[name], name in beaten)
+        for name, value in worth.items()
     )
-    return tuple(sorted(points, key=lambda each: (cost[each.name], -each.worth.value)))
+    return tuple(sorted(points, key=lambda point: (cost[point.name], -point.worth.value)))
 
 
 def not_dominated(cost: Floats, worth: Floats) -> Flags:
@@ -273,25 +272,25 @@ def not_dominated(cost: Floats, worth: Floats) -> Flags:
     alike = np.abs(cost[:, None] - cost) <= CHEAPER
     as_good, better = worth[:, None] >= worth, worth[:, None] > worth
     dominated = (cheaper & as_good) | (alike & better)
-    found: Flags = np.logical_not(np.logical_or.reduce(dominated, axis=0))
-    return found
+    optimal: Flags = np.logical_not(np.logical_or.reduce(dominated, axis=0))
+    return optimal
 
 
 def frontier_chart(title: str, x: str, y: str, points: Sequence[FrontierPoint]) -> Chart:
     """The points, a series a protocol, and the frontier of each judge as a line."""
     hulls: dict[str, list[FrontierPoint]] = {}
-    for each in points:
-        if each.on_frontier:
-            hulls.setdefault(each.judge, []).append(each)
+    for one in points:
+        if one.on_frontier:
+            hulls.setdefault(one.judge, []).append(one)
     series = list[Series]()
-    named = {judge: f" · {judge}" * (len(hulls) > 1) for judge in hulls}
-    for judge, end in named.items():
-        its = (point(p.name, p.cost, p.worth) for p in points if p.judge == judge)
-        series += [replace(each, name=f"{each.name}{end}") for each in by_protocol(its)]
-    for judge, end in named.items():
+    ends = {judge: f" · {judge}" * (len(hulls) > 1) for judge in hulls}
+    for judge, end in ends.items():
+        places = (point(p.name, p.cost, p.worth) for p in points if p.judge == judge)
+        series += [replace(line, name=f"{line.name}{end}") for line in by_protocol(places)]
+    for judge, end in ends.items():
         line = tuple(point(p.name, p.cost, p.worth.value) for p in hulls[judge])
         series.append(Series(f"frontier{end}", line, joined=True))
-    costly = all(each.cost > 0 for each in points)  # A logarithmic axis cannot show a cost of 0.
+    costly = all(point.cost > 0 for point in points)  # A logarithmic axis cannot show a cost of 0.
     return Chart(title, x, y, tuple(series), zero=True, log_x=costly)
 
 
@@ -330,7 +329,7 @@ def frontier_finding(
     how = run.sweep.interval
     worth = dict(zip(worths, estimates(list(worths.values()), interval=how), strict=True))
     if lifted:
-        none = {name: len(its.values) for name, its in worths.items() if naive[name] == name}
+        none = {name: len(worth.values) for name, worth in worths.items() if naive[name] == name}
         worth |= {name: exact(0.0, n) for name, n in none.items()}
     cost = {row.name: row.each(axis) for row in costs.rows if row.name in shared}
     judges = {name: row.shown_judge for name, row in zip(run.names, rows, strict=True)}
@@ -399,5 +398,5 @@ class Frontier(Analysis):
 
     def at_once(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         """Of a sample of problems; the page of costs has the table that comes with it."""
-        found = frontier_finding(run, sampled_costs(run), score=score)
-        return replace(found, parts=found.parts[:1])
+        finding = frontier_finding(run, sampled_costs(run), score=score)
+        return replace(finding, parts=finding.parts[:1])

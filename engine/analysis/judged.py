@@ -41,8 +41,8 @@ from .scoring.power import Spread
 
 def asds(every: Judgements, score: str, ways: Sequence[str]) -> dict[str, Influences]:
     """The ASD of each setting that has one."""
-    found = {name: scored(its, score, ways=ways) for name, its in by_setting(every).items()}
-    return {name: each.asd for name, each in found.items() if each and each.asd}
+    scores = {name: scored(part, score, ways=ways) for name, part in by_setting(every).items()}
+    return {name: one.asd for name, one in scores.items() if one and one.asd}
 
 
 def table_spread(file: Path, words: tuple[str, str], score: str) -> tuple[Spread, int, float]:
@@ -58,12 +58,12 @@ def table_spread(file: Path, words: tuple[str, str], score: str) -> tuple[Spread
     one, two = pair_of(" - ".join(words), rows)
     apart = rows[one] - rows[two]
     alone = apart.by("question").estimate()
-    found = apart.by(*clusters[:-1]).estimate()
+    deviation = apart.by(*clusters[:-1]).estimate()
     questions = len(np.unique(apart.ways["question"]))
     error = alone.error or 0.0
-    effect = ((found.error or 0.0) / error) ** 2 if error else 1.0
+    effect = ((deviation.error or 0.0) / error) ** 2 if error else 1.0
     spread = Spread(error**2 * questions, design_effect=max(1.0, effect))
-    return spread, questions, questions / max(found.clusters, 1)
+    return spread, questions, questions / max(deviation.clusters, 1)
 
 
 def pair_of(words: str, rows: Mapping[str, Influences]) -> tuple[str, str]:
@@ -130,9 +130,9 @@ def ways_of(every: Judgements, ways: Sequence[str] = ()) -> tuple[str, ...]:
         try:
             every.clusters((way,))
         except ValueError as exc:
-            rest = ",".join(each for each in ways if each != way)
+            others = ",".join(name for name in ways if name != way)
             raise UsageError(
-                f"{exc}: add it to every line, or choose other clusters with --cluster {rest}"
+                f"{exc}: add it to every line, or choose other clusters with --cluster {others}"
             ) from exc
     return ways
 
@@ -152,10 +152,10 @@ def where(every: Judgements, conditions: Iterable[str]) -> Judgements:
         key, equals, value = condition.partition("=")
         if not equals or key not in TOLD_APART:
             raise UsageError(f"--where {condition!r}: write KEY=VALUE, of {', '.join(TOLD_APART)}")
-        there = every.by(key) if key in every.codes else {}
-        if value not in there:
-            raise UsageError(f"--where {condition}: {unknown(key, value, sorted(there))}")
-        every = there[value]
+        parts = every.by(key) if key in every.codes else {}
+        if value not in parts:
+            raise UsageError(f"--where {condition}: {unknown(key, value, sorted(parts))}")
+        every = parts[value]
     return every
 
 
@@ -173,21 +173,21 @@ def score_finding(
 ) -> Finding:
     """Every measure under each score, setting by setting."""
     settings, ways = by_setting(every, by), ways_of(every, ways)
-    found, raters = list[ScoredLine](), list[_Rated]()
+    lines, raters = list[ScoredLine](), list[_Rated]()
 
-    def add(setting: str, its: Judgements) -> None:
+    def add(setting: str, part: Judgements) -> None:
         measured = (
-            _line(setting, score, its, betas, compat, error, interval, ways) for score in scores
+            _line(setting, score, part, betas, compat, error, interval, ways) for score in scores
         )
-        found.extend(line for line in measured if line)
-        if verdicts := verdicts_of(its):
+        lines.extend(line for line in measured if line)
+        if verdicts := verdicts_of(part):
             right = verdicts.mean(verdicts.right, (0.0, 1.0), ways, error, interval)
             raters.append(_Rated(setting, right, verdicts.calibration))
 
     for setting in settings:
         # One part at a time is held.
         add(setting, settings[setting])
-    names = list(dict.fromkeys(name for line in found for name in line.chosen))
+    names = list(dict.fromkeys(name for line in lines for name in line.chosen))
     several = len(settings) > 1
     head: list[Column] = [word(by, "setting")] if several else [program("setting", "setting")]
     columns = [
@@ -195,15 +195,15 @@ def score_finding(
         column("score", "score", lambda score: SCORE_NAMES[score], words=True),
         number("n", "n"),
         figure("ASD", "asd"),
-        _if_any(found, figure("first belief", "before")),
-        _if_any(found, figure("gained", "gain")),
-        _if_any(found, figure("ASD of pairs", "paired")),
-        _if_any(found, figure("score of truth", "truth")),
-        *(Column(each, partial(_chosen, each), ("chosen", each), _of(each)) for each in names),
+        _if_any(lines, figure("first belief", "before")),
+        _if_any(lines, figure("gained", "gain")),
+        _if_any(lines, figure("ASD of pairs", "paired")),
+        _if_any(lines, figure("score of truth", "truth")),
+        *(Column(name, partial(_chosen, name), ("chosen", name), _of(name)) for name in names),
         program("lost", "lost"),
-        _if_any(found, change("worst", "bounds.worst", key="worst")),
-        _if_any(found, change("best", "bounds.best", key="best")),
-        _if_any(found, column("bounds", "bounds.interval", span, key="bounds")),
+        _if_any(lines, change("worst", "bounds.worst", key="worst")),
+        _if_any(lines, change("best", "bounds.best", key="best")),
+        _if_any(lines, column("bounds", "bounds.interval", span, key="bounds")),
     ]
     right = Part(
         "raters",
@@ -231,7 +231,7 @@ def score_finding(
         shown=False,
     )
     lost = int(every.lost.sum())
-    rows = Part("rows", _title(name, every, lost, compat), columns, found, _notes(every, found))
+    rows = Part("rows", _title(name, every, lost, compat), columns, lines, _notes(every, lines))
     return Finding((rows, right, questions), {"clusters": list(ways)})
 
 
@@ -243,16 +243,16 @@ def _title(name: str, every: Judgements, lost: int, compat: Compat) -> str:
     return f"{name}: {counted(questions, 'question')}{judged}{without}{ties}"
 
 
-def _notes(every: Judgements, found: Sequence[ScoredLine]) -> Iterable[str]:
-    figures = [line.asd for line in found if line.asd]
-    if first := next((each for each in figures if each.method), None):
+def _notes(every: Judgements, lines: Sequence[ScoredLine]) -> Iterable[str]:
+    figures = [line.asd for line in lines if line.asd]
+    if first := next((one for one in figures if one.method), None):
         ways = " × ".join(first.ways)
         how = "; ".join(filter(None, (first.how, conservative(figures))))
         yield f"Brackets: 95% CI, {how}; clusters: {first.clusters} ({ways})."
         if len(first.ways) > 1:
             alone = "; ".join(f"{way} {value:.4f}" for way, value in first.errors.items())
             yield f"standard error of the first ASD: {first.error:.4f}; by one way alone: {alone}."
-    elif reason := next((each.reason for each in figures if each.reason), ""):
+    elif reason := next((one.reason for one in figures if one.reason), ""):
         yield f"no interval: {reason}."
     if (every.ran.sum(axis=1) < every.answers).any():
         yield (
@@ -260,19 +260,19 @@ def _notes(every: Judgements, found: Sequence[ScoredLine]) -> Iterable[str]:
             "at random. ASD of pairs: the questions judged in every world."
         )
         yield "JSE and EAS need all worlds of a question in one line, and are left out."
-    if any(line.bounds for line in found):
+    if any(line.bounds for line in lines):
         yield (
             "worst, best: ASD with every missing verdict at its worst, or its best. bounds: 95% "
             "CI of all worlds (Stoye 2009)."
         )
-    if any(line.gain for line in found):
+    if any(line.gain for line in lines):
         yield "gained: ASD of the last belief minus the first one's, within judgements."
 
 
-def _if_any(found: Sequence[ScoredLine], shown: Column) -> Column:
+def _if_any(lines: Sequence[ScoredLine], column: Column) -> Column:
     """The column, for programs alone where no line has a value in it."""
-    there = any(shown.value(line) is not None for line in found)
-    return shown if there else replace(shown, cell=None, parts=())
+    present = any(column.value(line) is not None for line in lines)
+    return column if present else replace(column, cell=None, parts=())
 
 
 def _of(name: str) -> Any:
@@ -286,35 +286,35 @@ def _chosen(name: str, line: ScoredLine) -> str:
 def _line(
     setting: str,
     score: str,
-    its: Judgements,
+    part: Judgements,
     betas: Sequence[float],
     compat: Compat,
     error: ErrorKind,
     interval: Interval,
     ways: Sequence[str],
 ) -> ScoredLine | None:
-    found = scored(its, score, compat, ways)
-    if found is None:
+    measured = scored(part, score, compat, ways)
+    if measured is None:
         return None
 
-    def estimate(each: Influences | None) -> Estimate | None:
-        return each.estimate(error, interval) if each else None
+    def estimate(influences: Influences | None) -> Estimate | None:
+        return influences.estimate(error, interval) if influences else None
 
     return ScoredLine(
         setting,
         score,
-        int(found.whole.sum()),
-        estimate(found.asd),
-        estimate(found.truth),
-        estimate(found.before),
-        estimate(found.gain),
-        None if found.complete else estimate(found.paired),
+        int(measured.whole.sum()),
+        estimate(measured.asd),
+        estimate(measured.truth),
+        estimate(measured.before),
+        estimate(measured.gain),
+        None if measured.complete else estimate(measured.paired),
         {
             f"{measure.upper()} {beta_name(beta)}": mean.estimate(error, interval)
-            for (measure, beta), mean in found.chosen(betas).items()
+            for (measure, beta), mean in measured.chosen(betas).items()
         },
-        found.bounds(interval) if found.every.lost.any() else None,
-        int(its.lost.sum()),
+        measured.bounds(interval) if measured.every.lost.any() else None,
+        int(part.lost.sum()),
     )
 
 
@@ -326,11 +326,11 @@ def _by_question(
     every: Judgements, betas: Sequence[float], compat: Compat, score: str
 ) -> dict[int, dict[str, Any]]:
     """The measures of each line under a score, by its place, where they are known."""
-    found = scored(every, score, compat)
-    if found is None:
+    measured = scored(every, score, compat)
+    if measured is None:
         return {}
-    places = np.flatnonzero(np.isin(every.answers, np.unique(found.every.answers))).tolist()
-    asd, chosen = found.each.tolist(), found.each_chosen(betas)
+    places = np.flatnonzero(np.isin(every.answers, np.unique(measured.every.answers))).tolist()
+    asd, chosen = measured.each.tolist(), measured.each_chosen(betas)
     return {
         place: {
             "asd": asd[n],

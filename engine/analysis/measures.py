@@ -65,14 +65,14 @@ def _measured(
 ) -> VerdictMeasures:
     index = run.table.cells
     verdicts = run.table.probs[index.places(row)]
-    there: Flags = ~np.isnan(verdicts[:, 0])
+    read: Flags = ~np.isnan(verdicts[:, 0])
     right = run.table.judged_right(row)
     largest = np.fmax.reduce(verdicts, axis=1, initial=-np.inf)
     first = _first_label(run, row, score)
     return VerdictMeasures(
         run.names[row],
-        int(there.sum()),
-        calibration(largest[there], right[there], index.cluster[there]) if there.any() else None,
+        int(read.sum()),
+        calibration(largest[read], right[read], index.cluster[read]) if read.any() else None,
         first and replace(first, estimate=first.estimate.by(interval)),
         None if naive is None else _against(run, row, naive, right, interval),
     )
@@ -85,8 +85,8 @@ def _against(
     both = ~np.isnan(right) & ~np.isnan(alone)
     if not both.any():
         return None
-    own, base = run.table.accuracy(row), run.table.accuracy(naive)
-    lift = own.less(base) if own else None
+    accuracy, base = run.table.accuracy(row), run.table.accuracy(naive)
+    lift = accuracy.less(base) if accuracy else None
     return AgainstNaive(
         flips(alone[both], right[both]),
         lift.estimate(interval=interval) if lift else None,
@@ -97,23 +97,23 @@ def _first_label(run: RunRows, row: int, score: str) -> Apart | None:
     index = run.table.cells
     # Agent score of the side argued for in each cell; NaN without a verdict.
     rewards: Floats = np.full(len(index.problem), np.nan)
-    if its := run.table.scored(row, score):
-        of, world = np.nonzero(its.every.ran)
-        rewards[its.every.line[of] + world] = its.own[of, world]
+    if scored := run.table.scored(row, score):
+        lines, world = np.nonzero(scored.every.ran)
+        rewards[scored.every.line[lines] + world] = scored.own[lines, world]
     first = np.flatnonzero((index.answers[index.problem] == 2) & (index.side == 0))
-    whole = first[~np.isnan(rewards[first]) & ~np.isnan(rewards[first + 1])]
-    if not len(whole):
+    both = first[~np.isnan(rewards[first]) & ~np.isnan(rewards[first + 1])]
+    if not len(both):
         return None
     width = RANGES[score][1] - RANGES[score][0]
-    pairs_of = np.unique(index.cluster[whole], return_inverse=True)[1]
+    pairs_of = np.unique(index.cluster[both], return_inverse=True)[1]
     # Values fixed by definition have no sampling error.
     certain = run.sweep.rows[row].is_a(OPEN_TRUST)
-    return apart(rewards[whole], rewards[whole + 1], pairs_of, None if certain else (-width, width))
+    return apart(rewards[both], rewards[both + 1], pairs_of, None if certain else (-width, width))
 
 
 def measures_finding(rows: Sequence[VerdictMeasures]) -> Finding:
     """Each row's own measures, and those relative to the naive judge."""
-    own = [
+    columns = [
         word("row", "name"),
         number("verdicts", "verdicts"),
         number("reliability", "calibration.reliability", ".3f", key=""),
@@ -138,7 +138,7 @@ def measures_finding(rows: Sequence[VerdictMeasures]) -> Finding:
     compared = [row for row in rows if row.naive]
     return Finding(
         (
-            Part("rows", "verdicts: order, calibration and bias", own, rows, notes),
+            Part("rows", "verdicts: order, calibration and bias", columns, rows, notes),
             Part("", "against the naive judge, world by world", against, compared, beside),
         )
     )

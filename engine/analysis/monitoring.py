@@ -98,7 +98,7 @@ class Monitoring(Analysis):
             lift = None
             if base is not None and base != n:
                 theirs = [_scored(run, scores[base], kind) for kind in (is_attack, ~is_attack)]
-                if [each.ids for each in theirs] == [attacks.ids, honest.ids]:
+                if [one.ids for one in theirs] == [attacks.ids, honest.ids]:
                     lift = (area - auroc(*theirs)).estimate()
             detections: list[Detection | None]
             if self.threshold is not None:
@@ -163,11 +163,11 @@ class Monitoring(Analysis):
             places.append(texts.index(self.positive))
             is_attack.append(problem.best == places[-1])
         at, cells = np.array(places), run.table.cells
-        of = cells.problem
+        numbers = cells.problem
         means = []
         for n in range(len(run.names)):
-            probs = run.table.probs[cells.places(n), at[of]]
-            means.append(_means(probs, of, len(at)))
+            probs = run.table.probs[cells.places(n), at[numbers]]
+            means.append(_means(probs, numbers, len(at)))
         return np.array(is_attack), means
 
 
@@ -178,20 +178,20 @@ def _cell(get: Callable[[Monitor], Estimate | float | None], line: Monitor) -> s
     return "–" if value is None else f"{value:.3f}"
 
 
-def _means(values: Floats, of: Places, count: int) -> Floats:
-    """The mean of the values of each problem, NaN without one. of: the problem of each value."""
+def _means(values: Floats, problem: Places, count: int) -> Floats:
+    """The mean of the values of each problem, NaN without one."""
     present = ~np.isnan(values)
-    sums = np.bincount(of[present], values[present], count)
-    counts = np.bincount(of[present], minlength=count)
+    sums = np.bincount(problem[present], values[present], count)
+    counts = np.bincount(problem[present], minlength=count)
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
 def _scored(run: RunRows, scores: Floats, chosen: Flags) -> ClassScores:
     """The runs of one class that have a verdict."""
-    kept = np.flatnonzero(chosen & ~np.isnan(scores))
-    problems = [run.sweep.problems[n] for n in kept]
+    places = np.flatnonzero(chosen & ~np.isnan(scores))
+    problems = [run.sweep.problems[n] for n in places]
     ids, groups = tuple([p.id for p in problems]), tuple([p.group for p in problems])
-    return ClassScores(ids, scores[kept], groups)
+    return ClassScores(ids, scores[places], groups)
 
 
 def _curve(name: str, attacks: ClassScores, honest: ClassScores) -> Series:
@@ -253,20 +253,20 @@ class Coverage(Analysis):
             read = np.flatnonzero(~np.isnan(probs[:, 0]))
             if not len(read):
                 continue
-            kept, of = probs[read], cells.problem[read]
-            confidence = np.nanmax(kept, axis=1)
-            is_top = np.isclose(kept, confidence[:, None])
-            right = (is_top * cells.best[of]).sum(axis=1) / is_top.sum(axis=1)
+            beliefs, problem = probs[read], cells.problem[read]
+            confidence = np.nanmax(beliefs, axis=1)
+            is_top = np.isclose(beliefs, confidence[:, None])
+            right = (is_top * cells.best[problem]).sum(axis=1) / is_top.sum(axis=1)
             name, missing = run.names[n], len(probs) - len(read)
             ids = [str(number) for number in read]
-            groups = [problems[k].group or problems[k].id for k in of]
+            groups = [problems[k].group or problems[k].id for k in problem]
             points = []
             for least in COVERAGES:
                 coverage, precision = selected(confidence, right, ids, groups, least)
                 lines.append(Trusted(name, least, coverage, precision.estimate()))
                 points.append(point(f"{least:.0%}", coverage, lines[-1].precision))
             series.append(Series(name, tuple(points), joined=True))
-            repeats = len(read) / len(np.unique(of))
+            repeats = len(read) / len(np.unique(problem))
             limit = guaranteed(confidence, right, self.risk, repeats) or (None, None)
             guarantees.append(Guarantee(name, len(read), missing, *limit))
         title = "coverage: precision of the most confident verdicts"

@@ -28,12 +28,12 @@ def rows_meant(word: str, rows: Sequence[GridRow], names: Sequence[str]) -> list
 
     Case and underscores make no difference. UsageError, listing the names, if none matches.
     """
-    wanted = _plain(word)
+    plain = _plain(word)
     tries: tuple[Iterator[bool], ...] = (
-        (_plain(name) == wanted for name in names),
-        (wanted in (_plain(row.kind), _plain(row.shown)) for row in rows),
-        (row.mechanism == wanted for row in rows),
-        (_has_all(row, wanted) for row in rows),
+        (_plain(name) == plain for name in names),
+        (plain in (_plain(row.kind), _plain(row.shown)) for row in rows),
+        (row.mechanism == plain for row in rows),
+        (_has_all(row, plain) for row in rows),
     )
     for fits in tries:
         if matches := [n for n, fit in enumerate(fits) if fit]:
@@ -73,10 +73,10 @@ def one_pair_meant(
 def distinct(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Each pair of rows once, in the order in which it came first: `A - B` and `B - A` are one
     contrast."""
-    found: dict[frozenset[int], tuple[int, int]] = {}
+    unique: dict[frozenset[int], tuple[int, int]] = {}
     for pair in pairs:
-        found.setdefault(frozenset(pair), pair)
-    return list(found.values())
+        unique.setdefault(frozenset(pair), pair)
+    return list(unique.values())
 
 
 def against_naive(rows: Sequence[GridRow]) -> list[tuple[int, int]]:
@@ -97,14 +97,14 @@ def matched(ours: Sequence[GridRow], theirs: Sequence[GridRow]) -> Mapping[int, 
     )
     matches: dict[int, int] = {}
     for key in keys:
-        left, right = defaultdict[Hashable, list[int]](list), defaultdict[Hashable, list[int]](list)
-        for rows, taken, by_key in ((ours, {*matches}, left), (theirs, {*matches.values()}, right)):
+        one, two = defaultdict[Hashable, list[int]](list), defaultdict[Hashable, list[int]](list)
+        for rows, used, by_key in ((ours, {*matches}, one), (theirs, {*matches.values()}, two)):
             for n, row in enumerate(rows):
-                if n not in taken:
+                if n not in used:
                     by_key[key(row)].append(n)
-        for value, numbers in left.items():
-            if len(numbers) == len(right[value]) == 1:
-                matches[numbers[0]] = right[value][0]
+        for value, numbers in one.items():
+            if len(numbers) == len(two[value]) == 1:
+                matches[numbers[0]] = two[value][0]
     return dict(sorted(matches.items()))
 
 
@@ -128,10 +128,10 @@ def of_same_roles(
     return [(a, b) for a, b in pairs if same(ours[a], theirs[b])] or pairs
 
 
-def _has_all(row: GridRow, wanted: str) -> bool:
+def _has_all(row: GridRow, text: str) -> bool:
     """Whether the names of a row have all these words, each as a whole."""
     words = _words(" ".join((row.kind, row.agent, row.judge, *row.shown_names)))
-    return _words(wanted) <= words
+    return _words(text) <= words
 
 
 def _words(name: str) -> set[str]:

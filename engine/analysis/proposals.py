@@ -83,7 +83,7 @@ def grades(accepted: Floats, is_right: Flags, groups: Sequence[str]) -> Grades:
     truths, codes = is_right.astype(np.float64), codes_of(groups)
     by_problem = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     names = list(dict.fromkeys(groups))
-    likeliest = [of[accepted[of] >= accepted[of].max() - 1e-9] for of in by_problem]
+    likeliest = [places[accepted[places] >= accepted[places].max() - 1e-9] for places in by_problem]
     return Grades(
         _mean(accepts[is_right], codes[is_right]) if is_right.any() else None,
         _mean(accepts[~is_right], codes[~is_right]) if not is_right.all() else None,

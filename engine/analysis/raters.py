@@ -19,7 +19,7 @@ class Verdicts:
     """The verdicts of some judgements; one that stands for all worlds counts once."""
 
     every: Judgements
-    of: Places
+    line: Places
     """The judgement of each verdict."""
     world: Places
     probs: Floats
@@ -37,28 +37,28 @@ class Verdicts:
     def by_transcript(self, among: Flags | slice = slice(None)) -> list[Places]:
         """The verdicts on each transcript, as indices."""
         kinds = [k for k in ("file", "setting", "speaker", "repeat") if k in self.every.codes]
-        keys = [self.every.codes[kind][self.of] for kind in kinds]
-        world = np.where(self.every.everywhere[self.of], -1, self.world)
-        columns = np.stack((self.every.question[self.of], world, *keys))
+        keys = [self.every.codes[kind][self.line] for kind in kinds]
+        world = np.where(self.every.everywhere[self.line], -1, self.world)
+        columns = np.stack((self.every.question[self.line], world, *keys))
         transcript = np.unique(columns, axis=1, return_inverse=True)[1].ravel()
-        kept = np.arange(len(self.of))[among]
-        kept = kept[np.argsort(transcript[kept], kind="stable")]
-        return np.split(kept, np.flatnonzero(np.diff(transcript[kept])) + 1) if len(kept) else []
+        at = np.arange(len(self.line))[among]
+        at = at[np.argsort(transcript[at], kind="stable")]
+        return np.split(at, np.flatnonzero(np.diff(transcript[at])) + 1) if len(at) else []
 
     @property
     def calibration(self) -> Calibration:
         """Calibration of the largest probability."""
-        return calibration(self.largest, self.right, self.every.clusters(WAY)["problem"][self.of])
+        return calibration(self.largest, self.right, self.every.clusters(WAY)["problem"][self.line])
 
     @property
     def moved(self) -> Estimate | None:
         """The score minus the first belief's score; None if nobody stated a first belief."""
-        first = self.every.first[self.of]
-        known = ~np.isnan(first[:, 0])
-        if not known.any():
+        first = self.every.first[self.line]
+        present = ~np.isnan(first[:, 0])
+        if not present.any():
             return None
-        gained = self.score[known] - truths(first[known], self.every.best[self.of[known]])
-        return self.mean(gained, (-2.0, 2.0), among=known)
+        gained = self.score[present] - truths(first[present], self.every.best[self.line[present]])
+        return self.mean(gained, (-2.0, 2.0), among=present)
 
     def mean(
         self,
@@ -70,7 +70,7 @@ class Verdicts:
         among: Flags | Places | slice = slice(None),
     ) -> Estimate:
         """The mean of one value per verdict, or per verdict `among` them, by these clusters."""
-        keys = {way: codes[self.of[among]] for way, codes in self.every.clusters(ways).items()}
+        keys = {way: codes[self.line[among]] for way, codes in self.every.clusters(ways).items()}
         return mean_of(values, keys, ends).estimate(error, interval)
 
     def how_right(self) -> Estimate:
@@ -82,11 +82,11 @@ class Verdicts:
 
 def verdicts_of(every: Judgements) -> Verdicts | None:
     """None without a verdict."""
-    of, world, probs = every.verdicts()
-    if not len(of):
+    line, world, probs = every.verdicts()
+    if not len(line):
         return None
-    best = every.best[of]
-    return Verdicts(every, of, world, probs, found_right(probs, best), truths(probs, best))
+    best = every.best[line]
+    return Verdicts(every, line, world, probs, found_right(probs, best), truths(probs, best))
 
 
 def truths(probs: Floats, best: Flags) -> Floats:
@@ -129,7 +129,7 @@ def raters(every: Judgements) -> list[Rater]:
     noise = within / max(n.sum() - len(n), 1.0) / n
     drawn = shrunk(means, noise, float((n * means).sum() / n.sum())).tolist()
     return [
-        Rater(judge, len(v.of), v.how_right(), v.how_good(), to, v.calibration, v.moved)
+        Rater(judge, len(v.line), v.how_right(), v.how_good(), to, v.calibration, v.moved)
         for (judge, v), to in zip(by_judge.items(), drawn, strict=True)
     ]
 
@@ -164,9 +164,9 @@ def beside(names: tuple[str, str], every: Judgements, first: Flags, second: Flag
     verdicts = verdicts_of(every)
     if verdicts is None:
         return None
-    of, paired, theirs = verdicts.of, list[int](), list[Places]()
+    line, paired, theirs = verdicts.line, list[int](), list[Places]()
     for members in verdicts.by_transcript():
-        mine, others = members[first[of[members]]], members[second[of[members]]]
+        mine, others = members[first[line[members]]], members[second[line[members]]]
         if len(mine) and len(others):
             paired.append(int(mine[0]))
             theirs.append(others)
@@ -175,9 +175,9 @@ def beside(names: tuple[str, str], every: Judgements, first: Flags, second: Flag
     ours: Places = np.array(paired)
     means = np.array([verdicts.probs[others].mean(axis=0) for others in theirs])
     scores = np.array([verdicts.score[others].mean() for others in theirs])
-    truth = np.array([_means(p, every.best[of[ours]]) for p in (verdicts.probs[ours], means)])
+    truth = np.array([_means(p, every.best[line[ours]]) for p in (verdicts.probs[ours], means)])
     pairs = np.stack((means, verdicts.probs[ours]), axis=1)
-    clusters = every.clusters(WAY)["problem"][of[ours]].tolist()
+    clusters = every.clusters(WAY)["problem"][line[ours]].tolist()
     spread = len(ours) > 1 and bool(truth.std(axis=1).all())
     return Beside(
         *names,
@@ -209,18 +209,18 @@ def alphas(every: Judgements) -> dict[str, Agreement | None]:
     verdicts = verdicts_of(every)
     if verdicts is None:
         return {}
-    of, probs = verdicts.of, verdicts.probs
+    line, probs = verdicts.line, verdicts.probs
     if "order" in every.codes:
         orders = [[*map(int, name.split())] for name in every.names["order"]]
         probs = np.array(
-            [p[orders[n]] for p, n in zip(probs, every.codes["order"][of].tolist(), strict=True)]
+            [p[orders[n]] for p, n in zip(probs, every.codes["order"][line].tolist(), strict=True)]
         )
-    problem = every.clusters(WAY)["problem"][of]
+    problem = every.clusters(WAY)["problem"][line]
     kinds = {"probabilities (interval)": probs, "likeliest answer (nominal)": likeliest(probs)}
     agreements = dict[str, Agreement | None]()
     for argued, among in (
-        ("every answer argued", every.everywhere[of]),
-        ("one answer argued", ~every.everywhere[of]),
+        ("every answer argued", every.everywhere[line]),
+        ("one answer argued", ~every.everywhere[line]),
     ):
         units = verdicts.by_transcript(among)
         for kind, points in kinds.items() if units else ():
@@ -252,8 +252,8 @@ def trajectory(every: Judgements) -> Iterator[Step]:
     """Round by round, setting by setting, of the judgements that state their beliefs."""
     if not every.beliefs:
         return
-    stated = every[np.array([bool(beliefs) for beliefs in every.beliefs])]
-    for setting, part in stated.by("setting").items():
+    believing = every[np.array([bool(beliefs) for beliefs in every.beliefs])]
+    for setting, part in believing.by("setting").items():
         first, last = verdicts_of(part.after(0)), [beliefs[-1][0] for beliefs in part.beliefs]
         for k in range(max(last) + 1):
             now = verdicts_of(part.after(k))

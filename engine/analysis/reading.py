@@ -132,8 +132,8 @@ def read_judgements(
             judgement = None
             for judgement in _judgements(path, columns):
                 if aside or ASIDE not in judgement.keys:
-                    named = {"file": path.stem} if len(paths) > 1 else {}
-                    yield replace(judgement, keys={**judgement.keys, **named})
+                    file_key = {"file": path.stem} if len(paths) > 1 else {}
+                    yield replace(judgement, keys={**judgement.keys, **file_key})
             if judgement is None and len(paths) > 1:
                 raise UsageError(f"{path}: no judgements in it")
 
@@ -183,18 +183,18 @@ def checked(every: Iterable[Judgement], file: str) -> Judgements:
     except ValueError as exc:
         how = "empty; write one JSON object a line, one line a judgement"
         raise UsageError(f"{file}: {how}") from exc
-    for kind, stated in (
+    for kind, values in (
         ("values", table.codes["labels"][:, None]),
         ("values", np.nan_to_num(table.values)),
         ("group", table.clusters(("problem",))["problem"][:, None]),
     ):
-        if pair := table.contradicted(stated):
-            here, there = (_stated(table, kind, n) for n in pair)
+        if pair := table.contradicted(values):
+            earlier, later = (_stated(table, kind, n) for n in pair)
             raise _error(
                 table,
                 file,
                 pair[0],
-                f"{kind}: {here}: line {table.line[pair[1]]} has {there} for the question "
+                f"{kind}: {earlier}: line {table.line[pair[1]]} has {later} for the question "
                 f"{_id(table, pair[0])}; a question has one",
             )
     if twice := table.repeated(("file", *TOLD_APART)):
@@ -280,16 +280,16 @@ def _named(row: dict[str, Any], columns: Mapping[str, str], strict: bool) -> dic
             raise ValueError(f"--column {key}={column}: unknown column{suggestion(column, row)}")
     # With `--column question=…`, a column `id` numbers the lines.
     gone = {*columns, *columns.values(), *(("id", "question") if "question" in columns else ())}
-    named = {key: value for key, value in row.items() if key not in gone}
+    values = {key: value for key, value in row.items() if key not in gone}
     if not strict:
-        for key in named.keys() - {*SHAPES, *SINGLE}:
+        for key in values.keys() - {*SHAPES, *SINGLE}:
             if near := _misspelt(key):
                 raise ValueError(f"{key}: unknown column{near}; rename it, or use --column")
-            del named[key]
-    named |= {key: row[column] for key, column in columns.items()}
+            del values[key]
+    values |= {key: row[column] for key, column in columns.items()}
     if strict:
-        return named
-    return {key: None if value == "" or value != value else value for key, value in named.items()}
+        return values
+    return {key: None if value == "" or value != value else value for key, value in values.items()}
 
 
 @cache
@@ -374,12 +374,12 @@ def _worlds(
     if row.verdict is not None:
         worlds = (_world("verdict", row.verdict, labels),) * len(labels)
     else:
-        given = row.worlds or {}
-        _known_labels("worlds", given, labels)
-        if not given:
+        given_worlds = row.worlds or {}
+        _known_labels("worlds", given_worlds, labels)
+        if not given_worlds:
             raise ValueError("worlds: {}: no world was run; leave the line out")
         worlds = tuple(
-            _world(f"worlds.{label}", given[label], labels) if label in given else ()
+            _world(f"worlds.{label}", given_worlds[label], labels) if label in given_worlds else ()
             for label in labels
         )
     first = None if row.first is None else _world("first", row.first, labels)

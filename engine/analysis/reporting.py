@@ -76,23 +76,23 @@ class Report(Analysis):
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         about = score, tuple(dict.fromkeys(self.betas)) or BETAS, self.interval
-        whole = run.results(*about)
+        every = run.results(*about)
         if VALID in self.conditions:
             valid = run.complying().results(*about)
-            whole = valid if self.by or self.table else whole.beside(valid)
-        results = rows_where(whole, [each for each in self.conditions if each != VALID], rows)
+            every = valid if self.by or self.table else every.beside(valid)
+        results = rows_where(every, [text for text in self.conditions if text != VALID], rows)
         if self.by or self.table:
             judges = {value_of(row.row, "judge") for row in results.rows}
             by = self.by or ("protocol", *["judge"] * (len(judges) > 1))
             lines = pivot(results, by)
-            found = pivot_finding(
+            averages = pivot_finding(
                 lines, by, results, measures=self.measures, paper=self.table is not None
             )
-            part = arranged(found.parts[0], self.columns, self.sort)
+            part = arranged(averages.parts[0], self.columns, self.sort)
             if not self.columns:
                 paper = self.table is not None
                 part = replace(part, latex=partial(groups_table, results, part.lines, by, paper))
-            return replace(found, parts=(part,))
+            return replace(averages, parts=(part,))
         measured = verdict_measures(run, score, self.interval) if self.measures else ()
         return finding(
             results,

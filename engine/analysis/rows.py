@@ -62,15 +62,15 @@ class RunRows:
 
     def asd(self, score: str) -> dict[str, Influences]:
         """ASD by row name, of every row that was measured."""
-        return {name: its for name, (its, measured) in self._means_of(score).items() if measured}
+        return {name: mean for name, (mean, measured) in self._means_of(score).items() if measured}
 
     def _means_of(self, score: str) -> dict[str, tuple[Influences, bool]]:
         """ASD of every row with a complete problem, and whether the row was measured."""
         if score not in self._means:
-            found = self._means[score] = {}
+            means = self._means[score] = {}
             for n, name in enumerate(self.names):
-                if (its := self.table.scored(n, score)) and its.mean:
-                    found[name] = its.mean, its.every.measured
+                if (scored := self.table.scored(n, score)) and scored.mean:
+                    means[name] = scored.mean, scored.every.measured
         return self._means[score]
 
     def results(
@@ -105,9 +105,9 @@ class RunRows:
                 return self.asd(score)
             case ("question",):
                 return {
-                    name: of_questions(its.questions, its.values, ends=its.ends)
-                    for name, its in self.asd(score).items()
-                    if its.questions
+                    name: of_questions(mean.questions, mean.values, ends=mean.ends)
+                    for name, mean in self.asd(score).items()
+                    if mean.questions
                 }
         raise UsageError(
             f"--cluster {','.join(ways)}: for runs, choose group (the default) or question"
@@ -115,13 +115,13 @@ class RunRows:
 
     def asd_by_problem(self, score: str) -> Floats:
         """ASD of each problem under each row, problems × rows; NaN where it is not known."""
-        found: Floats = np.full((len(self.sweep.problems), len(self.names)), np.nan)
+        table: Floats = np.full((len(self.sweep.problems), len(self.names)), np.nan)
         place = {problem.id: n for n, problem in enumerate(self.sweep.problems)}
         for row, name in enumerate(self.names):
-            its, _ = self._means_of(score).get(name, (None, False))
-            if its and its.questions:
-                found[[place[id] for id in its.questions], row] = its.values
-        return found
+            mean, _ = self._means_of(score).get(name, (None, False))
+            if mean and mean.questions:
+                table[[place[id] for id in mean.questions], row] = mean.values
+        return table
 
 
 def read_rows(run: RunReader | Path) -> RunRows:
@@ -148,8 +148,8 @@ class OutcomesRead:
                 for record in self._follower.new():
                     table = table or self._rows.table.copied()
                     if not 0 <= record.place < len(table.ended) or table.ended[record.place]:
-                        told = f"cell {record.cell} is none of the sweep, or comes twice"
-                        raise RunDamaged(self._run.tables.file, told)
+                        cause = f"cell {record.cell} is none of the sweep, or comes twice"
+                        raise RunDamaged(self._run.tables.file, cause)
                     table.add(record)
             except BaseException:
                 # Outcomes that were read, and are in no table, would be missed for good.
@@ -169,32 +169,32 @@ class OutcomesRead:
 
 
 def pairs_within(
-    run: RunRows, baseline: str | None, pairs: Literal["all"] | None, named: Sequence[str]
+    run: RunRows, baseline: str | None, pairs: Literal["all"] | None, texts: Sequence[str]
 ) -> list[tuple[int, int]]:
     """Pairs of rows of one run to compare."""
     rows, names = run.sweep.rows, run.names
     if len(rows) < 2:
         raise UsageError(f"{run.folder} has one row, {names[0]}: a contrast needs two")
     chosen: list[tuple[int, int]] = []
-    for words in named:
+    for words in texts:
         chosen += pairs_meant(*read_pair(words), rows, names)
     if baseline is not None:
         base = rows_meant(baseline, rows, names)
         every = [(n, one) for one in base for n in range(len(rows)) if n not in base]
         alike = [(n, one) for n, one in every if rows[n].judge == rows[one].judge]
         chosen += alike or every
-    if not named and baseline is None and pairs is None:
+    if not texts and baseline is None and pairs is None:
         chosen = against_naive(rows)
     if pairs == "all" or not chosen:
         chosen = list(combinations(range(len(rows)), 2))
     return distinct(chosen)
 
 
-def pairs_between(first: RunRows, second: RunRows, named: Sequence[str]) -> list[tuple[int, int]]:
+def pairs_between(first: RunRows, second: RunRows, texts: Sequence[str]) -> list[tuple[int, int]]:
     """Pairs of rows of two runs to compare."""
     ours, theirs = first.sweep.rows, second.sweep.rows
-    pairs = [] if named else list(matched(ours, theirs).items())
-    for words in named:
+    pairs = [] if texts else list(matched(ours, theirs).items())
+    for words in texts:
         one, two = read_pair(words)
         ones, twos = rows_meant(one, ours, first.names), rows_meant(two, theirs, second.names)
         pairs += of_same_roles(list(product(ones, twos)), ours, theirs)

@@ -213,12 +213,12 @@ class OfScores(Analysis):
             if not values:
                 continue
             lost = sum(scored.value is None for scored in chain(*samples.values()))
-            shown = [f"{row.task} " * several + ids[row.task, question] for question in values]
+            ids_shown = [f"{row.task} " * several + ids[row.task, question] for question in values]
             groups = [samples[question][0].group for question in values]
             ends = None if row.metric in unbounded else (0.0, 1.0)
-            mean = of_questions(shown, list(values.values()), groups, ends)
+            mean = of_questions(ids_shown, list(values.values()), groups, ends)
             estimate = mean.estimate(self.error, self.interval or "t")
-            rows[name] = MeanScore(name, row, len(shown), lost, mean, estimate)
+            rows[name] = MeanScore(name, row, len(ids_shown), lost, mean, estimate)
         return rows
 
 
@@ -251,11 +251,11 @@ def is_scores(path: Path, columns: Mapping[str, str]) -> bool:
 def _by_row(every: Iterable[tuple[Path, Scored]]) -> tuple[Rows, dict[tuple[str, str], str], Any]:
     """Scores by row; by task and question, the id that messages show; and notes on prompts."""
     rows: Rows = {}
-    known: dict[tuple[str, str], Scored] = {}
+    firsts: dict[tuple[str, str], Scored] = {}
     prompts: dict[str, set[str]] = {}
     for file, scored in every:
         task, name = scored.row.task, scored.name or scored.question
-        first = known.setdefault((task, name), scored)
+        first = firsts.setdefault((task, name), scored)
         if first.question != scored.question:
             raise UsageError(
                 f"{file}: {task}: sample {name} is another document in {first.row.file}; compare "
@@ -279,7 +279,7 @@ def _by_row(every: Iterable[tuple[Path, Scored]]) -> tuple[Rows, dict[tuple[str,
         f"{task}: {counted(len(others), 'sample')} with another prompt in some file."
         for task, others in prompts.items()
     ]
-    return rows, {(t, s.question): name for (t, name), s in reversed(known.items())}, notes
+    return rows, {(t, s.question): name for (t, name), s in reversed(firsts.items())}, notes
 
 
 def _chosen(every: Rows, kind: str, name: str | None) -> Rows:

@@ -69,15 +69,15 @@ class Chart:
     @property
     def split(self) -> bool:
         """Whether each protocol is drawn in separate axes."""
-        crowded = self.square or all(each.joined for each in self.series)
+        crowded = self.square or all(series.joined for series in self.series)
         return crowded and len(self.series) > MAX_TOGETHER
 
     @property
     def with_intervals(self) -> bool:
         """Whether intervals of points are painted: in crowded axes they would hide them."""
-        apart = sum(len(each.points) for each in self.series if not each.joined)
-        known = any(point.interval for each in self.series for point in each.points)
-        return known and apart <= FEW and not self.split
+        apart = sum(len(series.points) for series in self.series if not series.joined)
+        bars = any(point.interval for series in self.series for point in series.points)
+        return bars and apart <= FEW and not self.split
 
     HEAD = ("series", "point", "x", "y", "x low", "x high", "y low", "y high")
 
@@ -96,17 +96,17 @@ class Chart:
 def point(label: str, x: float | Estimate, y: float | Estimate) -> Point:
     """A point; an estimate brings its interval."""
     (x, of_x), (y, of_y) = (
-        (each.value, each) if isinstance(each, Estimate) else (each, None) for each in (x, y)
+        (value.value, value) if isinstance(value, Estimate) else (value, None) for value in (x, y)
     )
     return Point(label, x, y, of_x, of_y)
 
 
 def by_protocol(points: Iterable[Point]) -> tuple[Series, ...]:
     """Points of rows as a series a protocol, with which the name of a row begins."""
-    found: dict[str, list[Point]] = {}
-    for each in points:
-        found.setdefault(each.label.split(" · ")[0], []).append(each)
-    return tuple(Series(name, tuple(its)) for name, its in found.items())
+    groups: dict[str, list[Point]] = {}
+    for point in points:
+        groups.setdefault(point.label.split(" · ")[0], []).append(point)
+    return tuple(Series(name, tuple(members)) for name, members in groups.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,49 +55,49 @@ class Column:
 
 def column(
     head: str,
-    of: str,
-    shown: Callable[[Any], str] | None = None,
+    field: str,
+    show: Callable[[Any], str] | None = None,
     *,
     key: str | None = None,
     parts: tuple[str, ...] = (),
     words: bool = False,
 ) -> Column:
     """The column of an attribute, or of a path of them such as `contrast.p`; None where a part of
-    the path is. shown: the text of its value; without it the column is for programs alone. key: its
+    the path is. show: the text of its value; without it the column is for programs alone. key: its
     name for programs, by default the path; "" keeps it from them."""
-    get = _get(of)
-    cell = None if shown is None else lambda line: shown(get(line))
-    path = tuple((of if key is None else key).split(".")) if key != "" else ()
+    get = _get(field)
+    cell = None if show is None else lambda line: show(get(line))
+    path = tuple((field if key is None else key).split(".")) if key != "" else ()
     return Column(head, cell, path, get, parts, words)
 
 
-def word(head: str, of: str, **options: Any) -> Column:
-    return column(head, of, lambda value: value or "–", words=True, **options)
+def word(head: str, field: str, **options: Any) -> Column:
+    return column(head, field, lambda value: value or "–", words=True, **options)
 
 
-def number(head: str, of: str, spec: str = ",", **options: Any) -> Column:
-    return column(head, of, lambda v: "–" if v is None else f"{v:{spec}}", **options)
+def number(head: str, field: str, spec: str = ",", **options: Any) -> Column:
+    return column(head, field, lambda v: "–" if v is None else f"{v:{spec}}", **options)
 
 
-def change(head: str, of: str, digits: int = 3, **options: Any) -> Column:
+def change(head: str, field: str, digits: int = 3, **options: Any) -> Column:
     """A number with its sign, without an interval."""
-    return column(head, of, lambda value: signed(value, digits), **options)
+    return column(head, field, lambda value: signed(value, digits), **options)
 
 
-def share(head: str, of: str, **options: Any) -> Column:
-    return column(head, of, percent, **options)
+def share(head: str, field: str, **options: Any) -> Column:
+    return column(head, field, percent, **options)
 
 
-def flag(head: str, of: str, **options: Any) -> Column:
-    return column(head, of, lambda value: "yes" if value else "", **options)
+def flag(head: str, field: str, **options: Any) -> Column:
+    return column(head, field, lambda value: "yes" if value else "", **options)
 
 
 def figure(
-    head: str, of: str, digits: int = 3, *, sign: bool = True, shown: bool = True, **options: Any
+    head: str, field: str, digits: int = 3, *, sign: bool = True, show: bool = True, **options: Any
 ) -> Column:
-    """An estimate with its interval. shown: to people, too."""
-    cell = (lambda value: estimated(value, digits, sign=sign)) if shown else None
-    return column(head, of, cell, parts=PARTS, **options)
+    """An estimate with its interval. show: to people, too."""
+    cell = (lambda value: estimated(value, digits, sign=sign)) if show else None
+    return column(head, field, cell, parts=PARTS, **options)
 
 
 def program(key: str, of: str | Callable[[Any], Any], parts: tuple[str, ...] = ()) -> Column:
@@ -110,8 +110,8 @@ def people(head: str, cell: Cell, *, words: bool = False) -> Column:
     return Column(head, cell, words=words)
 
 
-def _get(of: str) -> Callable[[Any], Any]:
-    names = of.split(".")
+def _get(field: str) -> Callable[[Any], Any]:
+    names = field.split(".")
 
     def get(line: Any) -> Any:
         for name in names:
@@ -132,19 +132,19 @@ def estimated(estimate: Estimate | None, digits: int = 3, *, sign: bool = True) 
 def conservative(estimates: Iterable[Estimate]) -> str:
     """How many of these intervals are conservative, and why: `2 of 5 conservative: only 5
     problems`; empty for none. The exact bound of a share is not."""
-    reasons = [each.conservative * (not each.at_end) for each in estimates if each.interval]
-    found = list(filter(None, reasons))
-    if not found:
+    reasons = [one.conservative * (not one.at_end) for one in estimates if one.interval]
+    stated_reasons = list(filter(None, reasons))
+    if not stated_reasons:
         return ""
     alike: dict[str, list[list[str]]] = {}
-    for why in dict.fromkeys(found):
+    for why in dict.fromkeys(stated_reasons):
         alike.setdefault(re.sub(r"\d+", "{}", why), []).append(re.findall(r"\d+", why))
-    told = (
+    words = (
         pattern.format(*(_between(column) for column in zip(*numbers, strict=True)))
         for pattern, numbers in alike.items()
     )
-    some = f"{len(found)} of {len(reasons)} " * (len(found) < len(reasons))
-    return f"{some}conservative: {', '.join(told)}"
+    some = f"{len(stated_reasons)} of {len(reasons)} " * (len(stated_reasons) < len(reasons))
+    return f"{some}conservative: {', '.join(words)}"
 
 
 def _between(numbers: Iterable[str]) -> str:
@@ -156,12 +156,12 @@ def _between(numbers: Iterable[str]) -> str:
 def brackets(estimates: Iterable[Estimate | None]) -> str:
     """The kind of intervals, such as `95% CI (CR3 t; 2 of 5 conservative: only 4 of 50 problems
     differ) over problems`; and why some have none."""
-    every = [each for each in estimates if each]
-    there = [each for each in every if each.interval]
-    how = next((each.method for each in there if each.method), "")
-    how = "; ".join(filter(None, (how, conservative(there))))
-    groups = " or groups of them" * any(0 < each.clusters < each.n for each in there)
-    none = next((f"; no interval: {each.reason}" for each in every if each.reason), "")
+    every = [one for one in estimates if one]
+    with_interval = [one for one in every if one.interval]
+    how = next((one.method for one in with_interval if one.method), "")
+    how = "; ".join(filter(None, (how, conservative(with_interval))))
+    groups = " or groups of them" * any(0 < one.clusters < one.n for one in with_interval)
+    none = next((f"; no interval: {one.reason}" for one in every if one.reason), "")
     return f"95% CI{f' ({how})' * bool(how)} over problems{groups}{none}"
 
 
@@ -203,7 +203,7 @@ def _text(column: Column, line: Any) -> str:
         case float():
             return f"{value:.3g}"
         case Mapping():
-            return ", ".join(f"{name} {each}" for name, each in value.items()) or NONE
+            return ", ".join(f"{name} {part}" for name, part in value.items()) or NONE
     return str(value)
 
 
@@ -216,7 +216,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(inner) for inner in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     return value
 
 
@@ -249,22 +249,22 @@ class Part:
 
     def table(self) -> Table:
         lines = [*self.lines, *([self.total] if self.total is not None else [])]
-        shown = [column for column in self.columns if column.cell]
-        words = sum(column.words for column in shown)
+        visible = [column for column in self.columns if column.cell]
+        words = sum(column.words for column in visible)
 
         def cells(line: Any) -> tuple[str, ...]:
-            cells = tuple(column.cell(line) for column in shown if column.cell)
+            cells = tuple(column.cell(line) for column in visible if column.cell)
             if (why := unmeasured(line)) and not self.other_figures and words < len(cells):
                 return (*cells[:words], f"{NOT_MEASURED}: {why}", *[""] * (len(cells) - words - 1))
             return cells
 
-        notes, values = [*self.notes], (column.value(line) for line in lines for column in shown)
+        notes, values = [*self.notes], (column.value(line) for line in lines for column in visible)
         why = conservative(value for value in values if isinstance(value, Estimate))
         if why and not any("conservative" in note for note in notes):
             notes.append(f"Intervals: {why}.")
         return Table(
             self.title,
-            tuple(column.head for column in shown),
+            tuple(column.head for column in visible),
             tuple(map(cells, lines)),
             words,
             tuple(notes),
@@ -277,12 +277,12 @@ class Part:
 
     def measured(self) -> "tuple[Part, list[str]]":
         """The part without the lines that have no measurement, and what these lines say."""
-        kept = [line for line in self.lines if not unmeasured(line)]
-        if self.other_figures or len(kept) == len(self.lines):
-            return replace(self, lines=kept), []
+        measured = [line for line in self.lines if not unmeasured(line)]
+        if self.other_figures or len(measured) == len(self.lines):
+            return replace(self, lines=measured), []
         table = replace(self, lines=[line for line in self.lines if unmeasured(line)]).table()
         left_out = [", ".join(filter(None, cells)) for cells in table.body]
-        return replace(self, lines=kept), left_out
+        return replace(self, lines=measured), left_out
 
     def first(self, most: int, every: str) -> "Part":
         """Its first lines, with a note that says how to see the others."""
@@ -295,43 +295,43 @@ class Part:
         """The lines by a column, which is named as in `chosen`: the largest first, words from A
         to Z; lines without a value last."""
         (column, *_) = self._named(name)
-        there, without = list[tuple[Any, Any]](), list[Any]()
+        ranked, without = list[tuple[Any, Any]](), list[Any]()
         for line in self.lines:
             value = column.value(line)
             value = value.value if isinstance(value, Estimate) else value
             if value is None or isinstance(value, Mapping):
                 without.append(line)
             else:
-                there.append((value, line))
-        words = any(isinstance(value, str) for value, _ in there)
-        there.sort(key=lambda each: each[0], reverse=not words)
-        return replace(self, lines=(*(line for _, line in there), *without))
+                ranked.append((value, line))
+        words = any(isinstance(value, str) for value, _ in ranked)
+        ranked.sort(key=lambda pair: pair[0], reverse=not words)
+        return replace(self, lines=(*(line for _, line in ranked), *without))
 
     def chosen(self, names: Sequence[str]) -> "Part":
         """Its columns of words for people, then the columns of these names in JSON; `jse` is all
         columns under this key. ValueError for a name that no column has."""
-        heads = [each for each in self.columns if each.words]
-        found = [
+        heads = [column for column in self.columns if column.words]
+        some = [
             # Those for programs alone are shown as well.
-            each if each.cell else replace(each, head=".".join(each.key), cell=partial(_text, each))
+            one if one.cell else replace(one, head=".".join(one.key), cell=partial(_text, one))
             for name in names
-            for each in self._named(name)
+            for one in self._named(name)
         ]
-        return replace(self, columns=[*heads, *(each for each in found if each not in heads)])
+        return replace(self, columns=[*heads, *(one for one in some if one not in heads)])
 
     def _named(self, name: str) -> "list[Column]":
         path = tuple(name.split("."))
-        if found := [each for each in self.columns if each.key[: len(path)] == path]:
-            return found
-        known = dict.fromkeys(column.key[0] for column in self.columns if column.key)
-        raise ValueError(unknown("column", name, known))
+        if some := [column for column in self.columns if column.key[: len(path)] == path]:
+            return some
+        names = dict.fromkeys(column.key[0] for column in self.columns if column.key)
+        raise ValueError(unknown("column", name, names))
 
     def plain(self) -> list[dict[str, Any]]:
         return [plain_line(self.columns, line) for line in self.lines]
 
     def csv(self) -> str:
         """The lines as comma-separated values; lists within them are left out."""
-        lines = [_flat(plain_line(self.columns, line, whole=True)) for line in self.lines]
+        lines = [_flat(plain_line(self.columns, line, parts=True)) for line in self.lines]
         head = list(dict.fromkeys(name for line in lines for name in line))
         return as_csv(head, [[line.get(name, "") for name in head] for line in lines])
 
@@ -370,18 +370,18 @@ class Finding:
                 tables = [part.in_text(width) for part in parts if part.lines and part.shown]
             case _:
                 tables = self.tables()
-        shown = formatted(tables, format, width)
+        body = formatted(tables, format, width)
         if not self.lead:
-            return shown
+            return body
         advice = self.advice if format == "text" else ()
         lead = [one_line(line, MOST_NOTE) for line in (*self.lead, *advice)]
         if format == "text":
             lines = (part for line in lead for part in wrapped(line, width, "  "))
-            return "\n".join(lines) + f"\n\n{shown}"
-        return "  \n".join(map(markdown_text, lead)) + f"\n\n{shown}"
+            return "\n".join(lines) + f"\n\n{body}"
+        return "  \n".join(map(markdown_text, lead)) + f"\n\n{body}"
 
     def _in_latex(self) -> Iterator[str]:
-        """A table per part. What its reader needs stands in the caption, the rest in comments."""
+        """A table per part: the caption has all that its reader needs, comments the rest."""
         split = [part.measured() for part in self.parts]
         left_out = [line for _, lines in split for line in lines]
         simulated = any(SIMULATED in line for line in self.lead)
@@ -400,18 +400,18 @@ class Finding:
         return self.text("markdown")
 
 
-def plain_line(columns: Iterable[Column], line: Any, *, whole: bool = False) -> dict[str, Any]:
-    """A line for programs, nested by key. whole: write a missing mapping as its parts without
+def plain_line(columns: Iterable[Column], line: Any, *, parts: bool = False) -> dict[str, Any]:
+    """A line for programs, nested by key. parts: write a missing mapping as its parts without
     values, instead of None."""
-    found: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for column in columns:
         if column.key:
-            at = found
+            at = nested
             for name in column.key[:-1]:
                 at = at.setdefault(name, {})
             value = plain(column.value(line))
-            at[column.key[-1]] = _filled(value, column.parts) if whole and column.parts else value
-    return found
+            at[column.key[-1]] = _filled(value, column.parts) if parts and column.parts else value
+    return nested
 
 
 def _filled(value: Any, parts: tuple[str, ...]) -> Any:

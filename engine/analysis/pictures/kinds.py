@@ -109,11 +109,11 @@ class ScoredRun:
     def numbers(self) -> list[int]:
         """The rows that the picture shows, by their numbers in the sweep. UsageError if none."""
         rows = self.run.sweep.rows
-        found = [n for n, row in enumerate(rows) if self.parts.fit(row)]
-        if not found:
+        numbers = [n for n, row in enumerate(rows) if self.parts.fit(row)]
+        if not numbers:
             names = "\n  ".join(" · ".join(row.shown_names) for row in rows[:20])
             raise UsageError(f"no row of {self.run.folder} fits: choose from\n  {names}")
-        return found
+        return numbers
 
     def titled(
         self, kind: str, chart: Chart, why: str = "no problem has a verdict in every world yet"
@@ -126,19 +126,19 @@ class ScoredRun:
 
 def _analysis(kind: str, run: ScoredRun) -> Chart:
     """The chart of an analysis; of its rows those that are shown."""
-    shown, its = {run.rows.names[n] for n in run.numbers}, analysis(kind)()
+    names, source = {run.rows.names[n] for n in run.numbers}, analysis(kind)()
     try:
-        parts = its.at_once(run.rows, run.numbers, run.score).parts
+        parts = source.at_once(run.rows, run.numbers, run.score).parts
     except UsageError as exc:
         raise UsageError(f"{kind}: nothing to draw: {exc}") from exc
     (chart,) = (part.chart for part in parts if part.chart)
     series = chart.series
     if kind == "frontier":
-        kept = (tuple(p for p in each.points if p.label in shown) for each in series)
+        points = (tuple(p for p in one.points if p.label in names) for one in series)
         series = tuple(
-            replace(each, points=its) for each, its in zip(series, kept, strict=True) if its
+            replace(one, points=dots) for one, dots in zip(series, points, strict=True) if dots
         )
-    return run.titled(kind, replace(chart, title=its.title, series=series))
+    return run.titled(kind, replace(chart, title=source.title, series=series))
 
 
 def asd(run: ScoredRun) -> Forest:
@@ -206,8 +206,8 @@ def jse(run: ScoredRun) -> Chart:
     """Judge score expected (JSE) over beta."""
     series = []
     for n in run.numbers:
-        its = run.results.rows[n].jse
-        points = tuple(point(f"{beta:g}", beta, each) for beta, each in its.items() if beta != inf)
+        jse = run.results.rows[n].jse
+        points = tuple(point(f"{beta:g}", beta, one) for beta, one in jse.items() if beta != inf)
         series += [Series(run.rows.names[n], points, joined=True)] if points else []
     x, y = "softmax temperature of the agent", "judge score expected"
     return run.titled("jse", Chart("Judge score expected", x, y, tuple(series)))
@@ -218,17 +218,17 @@ def trend_chart(run: ScoredRun) -> Chart:
     results = run.results
     rows = tuple(results.rows[n] for n in run.numbers)
     series = []
-    for its in trends(replace(results, rows=rows)):
+    for line in trends(replace(results, rows=rows)):
         figures = partial(estimates, interval=results.interval)
-        points = [point(each.agent, *figures((each.eas, each.asd))) for each in its.agents]
-        points.sort(key=lambda each: each.x)
-        slope = its.whole
+        points = [point(agent.agent, *figures((agent.eas, agent.asd))) for agent in line.agents]
+        points.sort(key=lambda point: point.x)
+        slope = line.whole
         if slope.estimate.interval is None:
             # A line through so few agents would say more than is known.
             continue
         note = f"slope {estimated(slope.estimate, 2)}"
         fit = slope.slope, slope.intercept
-        series.append(Series(f"{its.protocol} · {its.judge}", tuple(points), note=note, fit=fit))
+        series.append(Series(f"{line.protocol} · {line.judge}", tuple(points), note=note, fit=fit))
     why = "it takes three agents or more under one protocol and judge, and a slope with an interval"
     x = f"expected agent score (beta {results.beta:g})"
     chart = Chart("Agent score difference", x, "agent score difference", tuple(series))
@@ -239,22 +239,22 @@ def compared(
     first: RunReader, second: RunReader, score: str, interval: Interval | None = None
 ) -> Forest:
     """The rows that two runs share, the first minus the second, as `oversight compare` has them."""
-    found = compare_rows(
+    comparison = compare_rows(
         read_rows(first), read_rows(second), replace(BY_DEFAULT, interval=interval), score
     )
     lines = []
-    for each in found.contrasts:
-        (_, a), (_, b) = each.places
+    for line in comparison.contrasts:
+        (_, a), (_, b) = line.places
         one, two = first.sweep.rows[a], second.sweep.rows[b]
         protocol, agent, judge = (
             x if x == y else f"{x or '–'} − {y or '–'}"
             for x, y in zip(one.shown_names, two.shown_names, strict=True)
         )
-        its = each.contrast
-        apart = (*its.means, its.p_family)
-        undecided = its.verdict == "undecided"
+        contrast = line.contrast
+        apart = (*contrast.means, contrast.p_family)
+        undecided = contrast.verdict == "undecided"
         names = protocol, agent, judge
-        lines.append(ForestLine(a, *names, its.estimate, apart=apart, undecided=undecided))
+        lines.append(ForestLine(a, *names, contrast.estimate, apart=apart, undecided=undecided))
     return Forest(f"ASD, {first.name} − {second.name}", score, tuple(lines))
 
 
@@ -309,9 +309,9 @@ def pictured(
 
 def caption(run: RunReader, picture: Picture) -> str:
     """A caption for a paper: problems, intervals, correction, and whether models are simulated."""
-    shown = picture.lines if isinstance(picture, Forest) else read_rows(run).asd("brier").values()
-    every = {each.n for each in shown if each.n} or {0}
-    n = " to ".join(f"{each:,}" for each in sorted({min(every), max(every)}))
+    lines = picture.lines if isinstance(picture, Forest) else read_rows(run).asd("brier").values()
+    every = {one.n for one in lines if one.n} or {0}
+    n = " to ".join(f"{n:,}" for n in sorted({min(every), max(every)}))
     sentences = [f"n = {n} problems"]
     if isinstance(picture, Forest):
         sentences.append(brackets(line.estimate for line in picture.lines))
@@ -319,15 +319,15 @@ def caption(run: RunReader, picture: Picture) -> str:
             sentences.append("Hollow: undecided after Holm's correction")
     elif picture.with_intervals:
         points = [point for series in picture.series for point in series.points]
-        sentences.append(brackets(its for point in points for its in (point.of_x, point.of_y)))
+        sentences.append(brackets(one for point in points for one in (point.of_x, point.of_y)))
     if any(model.startswith(PREFIX) for model in run.sweep.models):
         sentences.append("Simulated models")
     return ". ".join(sentences) + "."
 
 
-def data_of(picture: Picture, come: Sequence[str] = ()) -> str:
-    """The figures of a picture as CSV. come: where they come from, in a last column."""
+def data_of(picture: Picture, origin: Sequence[str] = ()) -> str:
+    """The figures of a picture as CSV. origin: the texts of a last column."""
     head, rows = picture.table()
-    last = "; ".join(come)
+    last = "; ".join(origin)
     lines = [["" if cell is None else cell for cell in (*row, last)] for row in rows]
     return as_csv((*head, "origins"), lines)

@@ -63,19 +63,19 @@ def forest_rows(lines: Sequence[ForestLine]) -> list[ForestRow]:
         name = " · ".join(filter(None, (line.agent * agents, line.judge * judges)))
         rows.setdefault(line.protocol, {}).setdefault(name, []).append(line)
     headed = max(map(len, rows.values()), default=0) > 1
-    found = list[ForestRow]()
+    forest = list[ForestRow]()
     for protocol, parts in rows.items():
-        found += [ForestRow(protocol)] * headed
+        forest += [ForestRow(protocol)] * headed
         for name, marks in parts.items():
             # Several lines of one judge and name, for example of several settings, stay apart.
-            seen = Counter[str]()
+            counts = Counter[str]()
             layers: dict[int, list[ForestLine]] = {}
             for mark in marks:
-                layers.setdefault(seen[mark.judge], []).append(mark)
-                seen[mark.judge] += 1
+                layers.setdefault(counts[mark.judge], []).append(mark)
+                counts[mark.judge] += 1
             label = (name or "all") if headed else protocol
-            found += [ForestRow(label, tuple(layer)) for layer in layers.values()]
-    return found
+            forest += [ForestRow(label, tuple(layer)) for layer in layers.values()]
+    return forest
 
 
 def forest_axes(forest: Forest, size: "Style", figure: "FigureBase") -> None:
@@ -314,7 +314,7 @@ def _draw_series(axes: "Axes", series: Series, colour: str, marker: str, interva
     if series.fit:
         slope, intercept = series.fit
         ends = [min(x), max(x)]
-        axes.plot(ends, [slope * each + intercept for each in ends], color=colour, linewidth=1)
+        axes.plot(ends, [slope * x + intercept for x in ends], color=colour, linewidth=1)
 
 
 def _log(axes: "Axes") -> None:
@@ -331,7 +331,7 @@ def _errors(values: Sequence[float], intervals: Sequence[Span | None]) -> Any:
     """Distances to both ends, in matplotlib's format; None without intervals."""
     if not any(intervals):
         return None
-    ends = [each or (value, value) for value, each in zip(values, intervals, strict=True)]
+    ends = [bar or (value, value) for value, bar in zip(values, intervals, strict=True)]
     pairs = list(zip(values, ends, strict=True))
     return (
         [max(0.0, value - low) for value, (low, _) in pairs],
@@ -427,11 +427,11 @@ def _laid_out(picture: Picture, size: Style) -> "tuple[float, float, Callable[[F
             most = 3 if size.bounded else 4
             across = next((n for n in range(1, most) if n * n >= len(groups)), most)
             down = -(-len(groups) // across)
-            each = 0.75 if picture.square else 0.62
+            share = 0.75 if picture.square else 0.62
             lines = 1.5 * min(len(picture.series), MOST_KEYS)
             if len(groups) > 1:
-                each, lines = 1.0 if picture.square else 0.8, 6.0
-            points = 72 * size.width / across * each * down + lines * size.font
+                share, lines = 1.0 if picture.square else 0.8, 6.0
+            points = 72 * size.width / across * share * down + lines * size.font
             if size.bounded and down <= across:
                 points = min(points, MOST_HEIGHT)
             paint = partial(chart_axes, picture, groups, (down, across), size)

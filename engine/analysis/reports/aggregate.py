@@ -120,10 +120,10 @@ class OutcomeTable:
     def without(self, marks: Sequence[str]) -> "OutcomeTable":
         """A copy without the worlds that have any of these `MARKS`, as if they had not ended, so
         that their problems do not count in their rows."""
-        found = self.copied()
+        copy = self.copied()
         places = [place for place, counts in self.marked.items() if any(map(counts.get, marks))]
-        found.probs[places], found.doubtful[places], found.unread[places] = np.nan, False, False
-        return found
+        copy.probs[places], copy.doubtful[places], copy.unread[places] = np.nan, False, False
+        return copy
 
     def copied(self) -> "OutcomeTable":
         """A copy to which outcomes can be added while others read this table."""
@@ -135,12 +135,12 @@ class OutcomeTable:
         verdict that is worst for the agent, 0 for its answer, if another world of the draw has a
         verdict, or none was run. Otherwise the worst minus the worst would look like a measured 0.
         """
-        cells, (at, there) = self.cells, self.cells.worlds
+        cells, (at, exists) = self.cells, self.cells.worlds
         places = cells.places(row)[at]
-        ran, k = there & ~self.not_run[places], cells.answers[cells.problem[at[:, 0]]]
+        ran, k = exists & ~self.not_run[places], cells.answers[cells.problem[at[:, 0]]]
         over = ~np.isnan(self.probs[places, 0]) | self.doubtful[places]
-        kept = (over | ~ran).all(axis=1) & ran.any(axis=1)
-        at, places, ran, k = at[kept], places[kept], ran[kept], k[kept]
+        usable = (over | ~ran).all(axis=1) & ran.any(axis=1)
+        at, places, ran, k = at[usable], places[usable], ran[usable], k[usable]
         worst = (1 - np.eye(ran.shape[1])) / (k - 1)[:, None, None]
         unread, verdicts = self.unread[places] & ran, self.probs[places]
         failed: Flags = np.isnan(verdicts[..., 0])
@@ -173,18 +173,18 @@ class OutcomeTable:
 
     def _clusters(self, row: int) -> dict[str, tuple[str, ...]]:
         """Clusters of each problem: its group and, of published verdicts, its judges."""
-        its, problems = self.sweep.rows[row], self.sweep.problems
-        found = {"problem": self.cells.clusters}
-        if PUBLISHED in its.judge_lineage:
-            mode = its.judge_settings.get("mode")
-            said = (getattr(each.question, "held", None) for each in problems)
-            found["judge"] = tuple(
-                " & ".join(sorted({one.judge for one in held.judged if one.mode == mode}))
-                if held
+        ours, problems = self.sweep.rows[row], self.sweep.problems
+        ways = {"problem": self.cells.clusters}
+        if PUBLISHED in ours.judge_lineage:
+            mode = ours.judge_settings.get("mode")
+            records = (getattr(one.question, "held", None) for one in problems)
+            ways["judge"] = tuple(
+                " & ".join(sorted({one.judge for one in record.judged if one.mode == mode}))
+                if record
                 else ""
-                for held in said
+                for record in records
             )
-        return found
+        return ways
 
     def scored(self, row: int, score: str) -> Scored | None:
         """The verdicts of a row under a score; None if none admits it."""
@@ -203,21 +203,21 @@ class OutcomeTable:
         right = np.where(unread & np.isnan(judged), 0.0, judged)
         lost = np.isnan(right) & ~self.not_run[places]
         draw = self.cells.problem * self.sweep.draws + self.cells.draw
-        whole = np.bincount(draw, weights=lost)[draw] == 0
+        intact = np.bincount(draw, weights=lost)[draw] == 0
         ran, read = ~self.not_run[places], ~np.isnan(judged) & ~unread
         some = (np.bincount(draw, weights=read) > 0) | (np.bincount(draw, weights=ran) == 1)
-        found: Floats = np.where(whole & some[draw], right, np.nan)
-        return found
+        share: Floats = np.where(intact & some[draw], right, np.nan)
+        return share
 
     def accuracy(self, row: int) -> Influences | None:
         """How often the judge was right: problem by problem, the mean over its cells."""
         right = self.counted_right(row)
-        found = self.secondary.sample(right, ~np.isnan(right), SHARE)
-        if found and "judge" in (clusters := self._clusters(row)):
+        mean = self.secondary.sample(right, ~np.isnan(right), SHARE)
+        if mean and "judge" in (clusters := self._clusters(row)):
             place = {id: n for n, id in enumerate(self._ids)}
-            at = [place[id] for id in found.questions]
-            found = replace(found, ways={way: np.array(of)[at] for way, of in clusters.items()})
-        return found.settled() if found and self.sweep.rows[row].is_a(OPEN_TRUST) else found
+            at = [place[id] for id in mean.questions]
+            mean = replace(mean, ways={way: np.array(codes)[at] for way, codes in clusters.items()})
+        return mean.settled() if mean and self.sweep.rows[row].is_a(OPEN_TRUST) else mean
 
     def side_checked(self, row: int) -> bool:
         """Whether a checker read all speeches of a row; true for a row without an agent."""
@@ -239,8 +239,8 @@ class OutcomeTable:
     def completed(self, row: int) -> Flags:
         """Which cells of a row have an outcome."""
         places = self.cells.places(row)
-        found: Flags = ~np.isnan(self.probs[places, 0]) | self.doubtful[places]
-        return found
+        flags: Flags = ~np.isnan(self.probs[places, 0]) | self.doubtful[places]
+        return flags
 
 
 def problem_score(
@@ -331,8 +331,8 @@ class CellIndex:
         """The cells of each draw of a problem, draws × the most answers of a problem; and whether
         each exists."""
         first = np.flatnonzero(self.side == 0)
-        there = np.arange(self.answers.max()) < self.answers[self.problem[first]][:, None]
-        return np.where(there, first[:, None] + np.arange(there.shape[1]), first[:, None]), there
+        exists = np.arange(self.answers.max()) < self.answers[self.problem[first]][:, None]
+        return np.where(exists, first[:, None] + np.arange(exists.shape[1]), first[:, None]), exists
 
 
 MeasureKind: TypeAlias = Literal["choice", "measures", "counts", "captured"]
@@ -403,10 +403,10 @@ class SecondaryMeasures:
         chosen = self._columns[row].get(("choice", "chose"))
         if chosen is None:
             return None
-        there = ~np.isnan(chosen)
-        places = np.where(there, chosen, UNKNOWN_ANSWER).astype(np.int64)
+        chose = ~np.isnan(chosen)
+        places = np.where(chose, chosen, UNKNOWN_ANSWER).astype(np.int64)
         right = (places != UNKNOWN_ANSWER) & self.cells.best[self.cells.problem, places]
-        return self.sample(right.astype(np.float64), there, SHARE)
+        return self.sample(right.astype(np.float64), chose, SHARE)
 
     def by_choice(
         self, row: int, judged_right: Callable[[], Floats]
@@ -428,16 +428,16 @@ class SecondaryMeasures:
 
     def by_world(self, row: int, probs: Floats) -> list[ByWorld]:
         """All other secondary measures, over cells with a verdict, by kind and name."""
-        there = ~np.isnan(probs[self.cells.places(row), 0])
-        found = []
-        for (kind, name), values in sorted(self._columns[row].items(), key=lambda each: each[0]):
+        judged = ~np.isnan(probs[self.cells.places(row), 0])
+        lines = []
+        for (kind, name), values in sorted(self._columns[row].items(), key=lambda pair: pair[0]):
             if kind != "choice":
-                told = there & ~np.isnan(values)
+                valid = judged & ~np.isnan(values)
                 ends = SHARE if (kind, name) in self._shares[row] else None
-                truth = self.sample(values, told & self.cells.truth, ends)
-                lie = self.sample(values, told & ~self.cells.truth, ends)
-                found.append(ByWorld(kind, name, truth, lie))
-        return found
+                truth = self.sample(values, valid & self.cells.truth, ends)
+                lie = self.sample(values, valid & ~self.cells.truth, ends)
+                lines.append(ByWorld(kind, name, truth, lie))
+        return lines
 
     def _column(self, row: int, kind: MeasureKind, name: str) -> Floats:
         columns = self._columns[row]
@@ -449,12 +449,12 @@ class SecondaryMeasures:
         self, values: Floats, cells: Flags, ends: tuple[float, float] | None = None
     ) -> Influences | None:
         """Mean over the problem's chosen cells, problem by problem; None without any."""
-        of = self.cells.problem[cells]
-        counts = np.bincount(of)
-        there: Sequence[int] = np.flatnonzero(counts).tolist()
-        if not there:
+        problem = self.cells.problem[cells]
+        counts = np.bincount(problem)
+        present: Sequence[int] = np.flatnonzero(counts).tolist()
+        if not present:
             return None
-        means = np.bincount(of, weights=values[cells])[there] / counts[there]
-        ids = [self._sweep.problems[n].id for n in there]
-        clusters = np.array([self.cells.clusters[n] for n in there])
+        means = np.bincount(problem, weights=values[cells])[present] / counts[present]
+        ids = [self._sweep.problems[n].id for n in present]
+        clusters = np.array([self.cells.clusters[n] for n in present])
         return of_questions(ids, means, {"problem": clusters}, ends)

@@ -49,19 +49,19 @@ class Verdicts:
     @property
     def counts(self) -> dict[str, int]:
         """How many contrasts have each verdict."""
-        found = Counter(each.verdict for each in self.contrasts)
-        return {verdict: found[verdict] for verdict in SAID}  # type: ignore[index]
+        count = Counter(one.verdict for one in self.contrasts)
+        return {verdict: count[verdict] for verdict in SAID}  # type: ignore[index]
 
     @property
     def one_by_one(self) -> tuple[int, int]:
         """Intervals above and below 0, without a correction."""
-        spans = [its for each in self.contrasts if (its := each.estimate.interval)]
+        spans = [span for one in self.contrasts if (span := one.estimate.interval)]
         return sum(low > 0 for low, _ in spans), sum(high < 0 for _, high in spans)
 
     @property
     def headline(self) -> str:
         """One sentence on all rows, and one on those without a measurement; empty without any."""
-        told = ""
+        text = ""
         if self.contrasts:
             first, *others = (
                 f"{count:,}{f' of {counted(len(self.contrasts), self.noun)}' * (not n)} "
@@ -69,14 +69,14 @@ class Verdicts:
                 for n, (verdict, count) in enumerate(self.counts.items())
                 if count or verdict not in ("identical", "equivalent")
             )
-            told = f"{', '.join((first, *others))} ({LEVEL:.0%}, Holm)"
+            text = f"{', '.join((first, *others))} ({LEVEL:.0%}, Holm)"
             if self.reversible:
-                told += f"; {self.doubt} worlds could reverse {self.reversible:,} of these"
-            told += "."
+                text += f"; {self.doubt} worlds could reverse {self.reversible:,} of these"
+            text += "."
         if self.unmeasured:
             were = "was" if self.unmeasured == 1 else "were"
-            told += f" {self.unmeasured:,} of {counted(self.lines, self.noun)} {were} not measured."
-        return told.strip()
+            text += f" {self.unmeasured:,} of {counted(self.lines, self.noun)} {were} not measured."
+        return text.strip()
 
     @property
     def alone(self) -> str:
@@ -89,12 +89,12 @@ class Verdicts:
     @property
     def coarse(self) -> str:
         """The differences that too few problems cannot show; empty for enough problems."""
-        found = [each.mde or float("inf") for each in self.contrasts if each.p is not None]
-        if not found or median(found) <= COARSE:
+        mdes = [one.mde or float("inf") for one in self.contrasts if one.p is not None]
+        if not mdes or median(mdes) <= COARSE:
             return ""
-        known = sorted(each for each in found if each < float("inf"))
-        ends = dict.fromkeys(f"{each:.2f}" for each in (known[:1] + known[-1:]))
-        below = f"differences below {' to '.join(ends)} cannot" if known else "no difference can"
+        finite = sorted(mde for mde in mdes if mde < float("inf"))
+        ends = dict.fromkeys(f"{mde:.2f}" for mde in (finite[:1] + finite[-1:]))
+        below = f"differences below {' to '.join(ends)} cannot" if finite else "no difference can"
         return (
             f"{_problems(self.contrasts)}: {below} be seen; see oversight plan SWEEP "
             "--contrast 'A - B' --mde 0.3."
@@ -135,14 +135,14 @@ def fragile(contrast: Contrast | None) -> str:
     if not (contrast and contrast.decided and contrast.undone):
         return ""
     n, rare = contrast.estimate.n, span(contrast.estimate.by("conservative").interval, 2)
-    told = f"one rare error in {n} problems could undo it: conservative {rare}"
-    return told if n >= FEW_PROBLEMS else ""
+    text = f"one rare error in {n} problems could undo it: conservative {rare}"
+    return text if n >= FEW_PROBLEMS else ""
 
 
 def rare_errors(contrasts: Sequence[Contrast]) -> Iterator[str]:
     """One sentence on verdicts over few problems that a rare error could undo."""
-    decided = [each for each in contrasts if each.decided and each.estimate.n < FEW_PROBLEMS]
-    undone = [each for each in decided if each.undone]
+    decided = [one for one in contrasts if one.decided and one.estimate.n < FEW_PROBLEMS]
+    undone = [one for one in decided if one.undone]
     if undone:
         some = "any" if len(undone) == len(decided) else f"{len(undone):,}"
         signs = f"{some} of these signs" if len(contrasts) > 1 else "this sign"
@@ -151,12 +151,12 @@ def rare_errors(contrasts: Sequence[Contrast]) -> Iterator[str]:
 
 def same_verdicts(contrasts: Sequence[Contrast]) -> Iterator[str]:
     """One sentence on rows that are identical to the row that they are compared with."""
-    if same := [each for each in contrasts if each.verdict == "identical"]:
-        most = f"up to {3 / min(each.estimate.clusters for each in same):.0%} could still differ"
+    if same := [one for one in contrasts if one.verdict == "identical"]:
+        most = f"up to {3 / min(one.estimate.clusters for one in same):.0%} could still differ"
         yield f"identical: same verdict on all {_problems(same)} ({most})."
 
 
 def _problems(contrasts: Sequence[Contrast]) -> str:
     """How many problems these are of: `8 problems`, `8 to 12 problems`."""
-    least, most = (end(each.estimate.n for each in contrasts) for end in (min, max))
+    least, most = (end(one.estimate.n for one in contrasts) for end in (min, max))
     return f"{least:,} to {most:,} problems" if least < most else counted(most, "problem")

@@ -16,17 +16,17 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
-def above_0(given: float | str) -> float:
-    if not (number := float(given)) > 0 or not isfinite(number):
-        raise ValueError(f"{given} is not a finite number above 0")
+def above_0(text: float | str) -> float:
+    if not (number := float(text)) > 0 or not isfinite(number):
+        raise ValueError(f"{text} is not a finite number above 0")
     return number
 
 
-def named_columns(given: Sequence[str]) -> dict[str, str]:
+def named_columns(texts: Sequence[str]) -> dict[str, str]:
     """`KEY=COLUMN`, several times, as a mapping. ValueError for another form."""
-    if wrong := [text for text in given if not all(text.partition("="))]:
+    if wrong := [text for text in texts if not all(text.partition("="))]:
         raise ValueError(f"{wrong[0]!r}: write KEY=COLUMN, such as p_right=confidence")
-    return {text.partition("=")[0]: text.partition("=")[2] for text in given}
+    return {text.partition("=")[0]: text.partition("=")[2] for text in texts}
 
 
 COLUMNS = flag(

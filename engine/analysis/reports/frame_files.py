@@ -52,11 +52,11 @@ def _opened(
     def add(lines: TableLines) -> None:
         for line in lines:
             # Columns of JSON are objects in it.
-            told = {
-                name: orjson.Fragment(value) if its.kind == "json" and value is not None else value
-                for (name, its), value in zip(columns.items(), line, strict=True)
+            record = {
+                name: orjson.Fragment(value) if c.kind == "json" and value is not None else value
+                for (name, c), value in zip(columns.items(), line, strict=True)
             }
-            file.write(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
+            file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
 
     return add
 
@@ -92,22 +92,22 @@ def write_frames(source: FrameSource, folder: Path, format: FrameFormat) -> dict
 def arrow_frames(source: FrameSource) -> "dict[str, pa.Table]":
     """Every table as an Arrow table, by name. UsageError without pyarrow."""
     arrow, about = _arrow(), _about(source)
-    held = {name: [_table(TABLES[name], ())] for name in source.tables}
+    parts = {name: [_table(TABLES[name], ())] for name in source.tables}
 
     def adding(name: str) -> Add:
-        return lambda lines: held[name].append(_table(TABLES[name], lines))
+        return lambda lines: parts[name].append(_table(TABLES[name], lines))
 
-    _fill(source, {name: adding(name) for name in held})
+    _fill(source, {name: adding(name) for name in parts})
     return {
         name: arrow.concat_tables(tables).unify_dictionaries().replace_schema_metadata(about)
-        for name, tables in held.items()
+        for name, tables in parts.items()
     }
 
 
 def _fill(source: FrameSource, files: Mapping[str, Add]) -> dict[str, int]:
     """Add all lines of a run; how many each table has."""
     counts = dict.fromkeys(files, 0)
-    seen: set[bytes] = set()
+    written: set[bytes] = set()
     sweep = source.run.sweep
     count = len(sweep.problems)
     step = max(1, CHUNK * count // len(sweep))
@@ -118,8 +118,8 @@ def _fill(source: FrameSource, files: Mapping[str, Add]) -> dict[str, int]:
         for start in range(0, count, step):
             lines = dict(reader.problems(range(start, min(start + step, count))))
             calls = {bytes.fromhex(line[0]): line for line in lines["calls"]}
-            lines["calls"] = [line for address, line in calls.items() if address not in seen]
-            seen.update(calls)
+            lines["calls"] = [line for address, line in calls.items() if address not in written]
+            written.update(calls)
             for name in files.keys() & lines.keys():
                 files[name](lines[name])
                 counts[name] += len(lines[name])
@@ -146,7 +146,7 @@ def _arrow() -> Any:
 def _table(columns: Columns, lines: TableLines) -> "pa.Table":
     arrow, schema = _arrow(), _schema(columns)
     values = zip(*lines, strict=True) if lines else [()] * len(schema)
-    arrays = [arrow.array(each, type=f.type) for each, f in zip(values, schema, strict=True)]
+    arrays = [arrow.array(part, type=f.type) for part, f in zip(values, schema, strict=True)]
     return arrow.Table.from_arrays(arrays, schema=schema)
 
 
@@ -164,8 +164,8 @@ def _schema(columns: Columns) -> "pa.Schema":
     }
     return arrow.schema(
         [
-            arrow.field(name, types[its.kind], metadata={"unit": its.unit, "about": its.sentence})
-            for name, its in columns.items()
+            arrow.field(name, types[c.kind], metadata={"unit": c.unit, "about": c.sentence})
+            for name, c in columns.items()
         ]
     )
 

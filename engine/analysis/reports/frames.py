@@ -132,22 +132,22 @@ class FrameReader:
             problem = sweep.problems[number]
             for place in sweep.span(number):
                 at, side = source.run.where(place)
-                record, said = records.get(place), ended.get(place)
+                record, end = records.get(place), ended.get(place)
                 world = (at.row, problem.id, problem.question.answers[side].label, at.draw)
                 took = NOTHING_SPENT
-                if said and record:
-                    took = of_cell([spent[call.address] for call in said.calls])
+                if end and record:
+                    took = of_cell([spent[call.address] for call in end.calls])
                 cell = _cell(problem, side, record, self._judge_right[place])
                 line = *world, source.run.name, *self._axes[at.row], *cell, *took
                 lines["cells"].append(line)
-                if said is None:
+                if end is None:
                     continue
-                turns = turns_of(said.outcome, said.calls, problem.question)
+                turns = turns_of(end.outcome, end.calls, problem.question)
                 lines["turns"] += [(*world, n, *_turn(turn)) for n, turn in enumerate(turns)]
-                if isinstance(said.outcome, Verdict):
+                if isinstance(end.outcome, Verdict):
                     lines["judgements"] += [
-                        (*world, n, each.probs, each.captured, each.text, each.call or None)
-                        for n, each in enumerate(said.outcome.judgements)
+                        (*world, n, one.probs, one.captured, one.text, one.call or None)
+                        for n, one in enumerate(end.outcome.judgements)
                     ]
         lines["calls"] = [self._call(call, spent[address]) for address, call in calls.items()]
         notes = (note for note, place in self._notes if place and place.problem in numbers)
@@ -205,8 +205,8 @@ def _cell(
 
 def _rows(results: Results, axes: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """The figures of the report's own lines."""
-    told = finding(results).parts[0].plain()
-    for n, (line, result) in enumerate(zip(told, results.rows, strict=True)):
+    plain = finding(results).parts[0].plain()
+    for n, (line, result) in enumerate(zip(plain, results.rows, strict=True)):
         asd = result.samples.asd
         figures = [(m, part) for m in FIGURES for part in ENDS]
         chosen = [(m, beta_name(beta), "value") for m in MEASURES for beta in BETAS]
@@ -269,9 +269,9 @@ def of_cell(spent: Sequence[tuple[int, int, int, float | None]]) -> tuple[Any, .
     """Calls, tokens in, out and cached, dollars."""
     read = wrote = cached = 0
     dollars: float | None = 0.0
-    for each in spent:
-        read, wrote, cached = read + each[0], wrote + each[1], cached + each[2]
-        dollars = None if dollars is None or each[3] is None else dollars + each[3]
+    for call in spent:
+        read, wrote, cached = read + call[0], wrote + call[1], cached + call[2]
+        dollars = None if dollars is None or call[3] is None else dollars + call[3]
     return len(spent), read, wrote, cached, dollars
 
 

@@ -1,9 +1,7 @@
 """Averages over the rows of a grid: by protocol, agent, judge or a setting, over all the others.
 
 By protocol and judge, over agents, this is Table 1 of Sudhir, Kaunismaa and Panickssery (2025,
-arXiv:2504.03731).
-
-Parts of a report with --measures: JSE and EAS, choices, slopes, and further measures.
+arXiv:2504.03731). Also the parts of a report with --measures.
 """
 
 from collections.abc import Iterable, Sequence
@@ -106,7 +104,7 @@ def _measures(results: Results, names: Sequence[Column]) -> Part:
         means |= {"label mass": row.captured} if row.captured else {}
         lines += [_Measured(row, name, mean) for name, mean in means.items()]
     columns: list[Column] = [
-        people(each.head, partial(_of_row, each), words=True) for each in names if each.cell
+        people(column.head, partial(_of_row, column), words=True) for column in names if column.cell
     ]
     columns.append(word("measure", "name"))
     for head, half in (("the truth", "truth"), ("a lie", "lie")):
@@ -117,9 +115,9 @@ def _measures(results: Results, names: Sequence[Column]) -> Part:
     return Part("", title, columns, lines, ("n: problems. Brackets: 95% CI over problems.",))
 
 
-def _of_row(named: Column, line: _Measured) -> str:
-    assert named.cell
-    return named.cell(line.row)
+def _of_row(column: Column, line: _Measured) -> str:
+    assert column.cell
+    return column.cell(line.row)
 
 
 class Trend(NamedTuple):
@@ -135,15 +133,15 @@ def trends(results: Results) -> list[Trend]:
     """The trend of every protocol and judge with three agents or more."""
     lines: dict[tuple[str, str], list[Configuration]] = {}
     for row in results.rows:
-        its = row.samples
-        if row.agent and its.asd and its.eas:
-            point = Configuration(row.agent, its.eas[results.betas.index(results.beta)], its.asd)
+        part = row.samples
+        if row.agent and part.asd and part.eas:
+            point = Configuration(row.agent, part.eas[results.betas.index(results.beta)], part.asd)
             lines.setdefault((row.protocol, row.judge), []).append(point)
-    return [Trend(*names, its, whole) for names, its in lines.items() if (whole := trend(its))]
+    return [Trend(*key, points, slope) for key, points in lines.items() if (slope := trend(points))]
 
 
 def _trend(results: Results) -> Iterable[Part]:
-    if found := trends(results):
+    if every := trends(results):
         yield Part(
             "",
             f"slope of ASD on EAS (β={beta_name(results.beta)}) over agents",
@@ -153,7 +151,7 @@ def _trend(results: Results) -> Iterable[Part]:
                 number("agents", "whole.n"),
                 figure("slope", "whole.estimate", 2),
             ],
-            found,
+            every,
             ("Both axes come from the same verdicts: a slope there is no evidence by itself.",),
         )
 
@@ -229,25 +227,25 @@ def pivot(results: Results, by: Sequence[str]) -> list[PivotLine]:
     for n, row in enumerate(results.rows):
         key = not row.row.naive, tuple(value_of(row.row, name) for name in by)
         groups.setdefault(key, []).append(n)
-    found, lifts = list[PivotLine](), dict[int, tuple[Influences, Estimate]]()
+    lines, lifts = list[PivotLine](), dict[int, tuple[Influences, Estimate]]()
     for n, ((spoken, group), members) in enumerate(groups.items()):
-        first, *rest = group
+        first, *others = group
         if not spoken and not {"protocol", "mechanism"} & set(by):
             first = f"{first} (naive judge)" if first else "naive judge"
-        found.append(line := _line(results, (first, *rest), members))
+        lines.append(line := _line(results, (first, *others), members))
         lift = _mean(results.rows[n].samples.lift for n in members)
         if lift and line.lift and line.lift.clusters > 1:
             lifts[n] = lift, line.lift
-    titles = [(", ".join(found[n].group), "naive judge") for n in lifts]
-    apart, figures = [lift for lift, _ in lifts.values()], [its for _, its in lifts.values()]
-    for n, each in zip(lifts, family(titles, agreement(apart), figures), strict=True):
-        found[n] = replace(found[n], contrast=each, lift=each.estimate)
-    found.sort(key=lambda line: (not line.naive, -(line.asd.value if line.asd else -99.0)))
-    return found
+    titles = [(", ".join(lines[n].group), "naive judge") for n in lifts]
+    apart, figures = [lift for lift, _ in lifts.values()], [lift for _, lift in lifts.values()]
+    for n, contrast in zip(lifts, family(titles, agreement(apart), figures), strict=True):
+        lines[n] = replace(lines[n], contrast=contrast, lift=contrast.estimate)
+    lines.sort(key=lambda line: (not line.naive, -(line.asd.value if line.asd else -99.0)))
+    return lines
 
 
 def _mean(every: Iterable[Influences | None]) -> Influences | None:
-    return averaged(each for each in every if each)
+    return averaged(one for one in every if one)
 
 
 def grouping(results: Results) -> Sequence[str]:
@@ -262,52 +260,52 @@ def grouping(results: Results) -> Sequence[str]:
 def rows_where(results: Results, conditions: Iterable[str], among: Iterable[int]) -> Results:
     """Of some rows, those that meet conditions such as `judge=sim/weak stated`; their lifts stay
     those over their naive judges. UsageError for another form, and if no row has the value."""
-    kept = list(among)
+    chosen = list(among)
     for condition in conditions:
         name, equals, value = condition.partition("=")
         if not equals or name not in DIMENSIONS:
-            known = ", ".join(DIMENSIONS)
+            names = ", ".join(DIMENSIONS)
             raise UsageError(
-                f"--where {condition!r}: write valid, or NAME=VALUE with a name of {known}"
+                f"--where {condition!r}: write valid, or NAME=VALUE with a name of {names}"
             )
-        there = {n: value_of(results.rows[n].row, name) for n in kept}
-        full = {n: getattr(results.rows[n].row, FULL.get(name, ""), "") for n in kept}
-        kept = [n for n in kept if value.lower() in (there[n].lower(), full[n].lower())]
-        if not kept:
-            values = filter(None, dict.fromkeys(there.values()))
+        values_of = {n: value_of(results.rows[n].row, name) for n in chosen}
+        full = {n: getattr(results.rows[n].row, FULL.get(name, ""), "") for n in chosen}
+        chosen = [n for n in chosen if value.lower() in (values_of[n].lower(), full[n].lower())]
+        if not chosen:
+            values = filter(None, dict.fromkeys(values_of.values()))
             raise UsageError(f"--where {condition}: {unknown(name, value, values)}")
-    shown = tuple(results.rows[n] for n in kept)
-    return replace(results, rows=shown, whole=results.every)
+    rows = tuple(results.rows[n] for n in chosen)
+    return replace(results, rows=rows, whole=results.every)
 
 
 def _line(results: Results, group: tuple[str, ...], members: Sequence[int]) -> PivotLine:
     """Some rows together."""
 
     def mean(every: Iterable[Influences | None]) -> Estimate | None:
-        found = _mean(every)
-        return found.estimate(interval=results.interval) if found else None
+        mean_of = _mean(every)
+        return mean_of.estimate(interval=results.interval) if mean_of else None
 
-    there = [row for n in members if (row := results.rows[n]).asd]
+    measured = [row for n in members if (row := results.rows[n]).asd]
     beta = results.betas.index(results.beta)
     points = [
         Configuration(row.agent, row.samples.eas[beta], row.samples.asd)
-        for row in there
+        for row in measured
         if row.agent and row.samples.eas and row.samples.asd
     ]
-    one_judge = len({row.row.judge_address for row in there}) == 1
+    one_judge = len({row.row.judge_address for row in measured}) == 1
     every = [results.rows[n].samples for n in members]
     naive = all(results.rows[n].row.naive for n in members)
     return PivotLine(
         group,
         tuple(members),
-        len(there),
+        len(measured),
         naive,
-        mean(its.accuracy for its in every),
-        mean(its.asd for its in every),
-        None if naive else mean(its.lift for its in every),
+        mean(row.accuracy for row in every),
+        mean(row.asd for row in every),
+        None if naive else mean(row.lift for row in every),
         None,
-        mean(its.jse[beta] for its in every if its.jse),
-        trend(points) if one_judge and len({its.agent for its in points}) == len(points) else None,
+        mean(row.jse[beta] for row in every if row.jse),
+        trend(points) if one_judge and len({p.agent for p in points}) == len(points) else None,
     )
 
 
@@ -321,9 +319,9 @@ def pivot_finding(
 ) -> Finding:
     """One line a group. measures: JSE and slope too. paper: the columns of Table 1."""
     in_all = measures or paper
-    jse = figure("JSE", "jse", 2, shown=in_all)
+    jse = figure("JSE", "jse", 2, show=in_all)
     sloped = in_all and any(line.slope for line in lines)
-    slope = figure("slope", "slope.estimate", 2, shown=sloped, key="slope")
+    slope = figure("slope", "slope.estimate", 2, show=sloped, key="slope")
     names = [
         Column(dim, partial(_of, n), (dim,), partial(_of, n), words=True)
         for n, dim in enumerate(by)
@@ -373,13 +371,13 @@ def _of(n: int, line: PivotLine) -> str:
 
 def value_of(row: GridRow, name: str) -> str:
     """Value of a row in one dimension, as people see it; empty without one."""
-    named = {
+    values = {
         "protocol": row.shown,
         "mechanism": row.mechanism,
         "agent": row.shown_agent,
         "judge": row.shown_judge,
     }
-    if name in named:
-        return named[name]
+    if name in values:
+        return values[name]
     value = getattr(row.axes, name)
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -2,9 +2,8 @@
 
 Of the cells that were run: how many came to a verdict, how many could not be read, were cut off,
 refused, had failing tools, and how much of the judge's probability its answer labels had. Where
-an issue is off, it has one example and one piece of advice.
-
-Causes of failed cells: counts, one example each, and a fix.
+an issue is off, it has one example and one piece of advice. Failed cells are counted by
+cause, with one example and a fix.
 """
 
 import re
@@ -146,35 +145,35 @@ def passing(records: Iterable[OutcomeRecord]) -> int:
 def failure_lines(sweep: Grid, records: Iterable[OutcomeRecord]) -> Iterator[str]:
     """Failures by judge, with causes and fixes; nothing without failures."""
     by_judge = {row.judge: JudgeFailures(row) for row in sweep.rows}
-    for record in (each for each in records if not each.not_run):
+    for record in (record for record in records if not record.not_run):
         by_judge.setdefault(record.judge, JudgeFailures(None)).add(record)
-    for judge, its in by_judge.items():
+    for judge, part in by_judge.items():
         kinds = Counter[str]()
-        for (kind, _), cause in its.causes.items():
+        for (kind, _), cause in part.causes.items():
             kinds[kind] += cause.count
         for kind, count in kinds.most_common():
-            share = f"{count:,} of {its.cells:,} cells"
-            yield f"{judge}: {share} {called(kind)} ({count / its.cells:.0%})"
+            share = f"{count:,} of {part.cells:,} cells"
+            yield f"{judge}: {share} {called(kind)} ({count / part.cells:.0%})"
             causes = sorted(
-                (cause for (of, _), cause in its.causes.items() if of == kind),
+                (cause for (of_kind, _), cause in part.causes.items() if of_kind == kind),
                 key=lambda cause: -cause.count,
             )
             for cause in causes[:CAUSES]:
-                yield from _cause(cause, its)
+                yield from _cause(cause, part)
             if (more := len(causes) - CAUSES) > 0:
                 yield f"  and {more:,} other causes, in outcomes.jsonl"
             if kind in HINTS:
                 yield f"  {HINTS[kind]}"
-        if its.unread >= OFTEN * its.cells and its.row and not its.is_a("DistributionJudge"):
+        if part.unread >= OFTEN * part.cells and part.row and not part.is_a("DistributionJudge"):
             yield f"  {TRY_ANOTHER}"
 
 
-def _cause(cause: Cause, its: JudgeFailures) -> Iterator[str]:
-    said = clipped(_uncut(cause.example.message))
+def _cause(cause: Cause, judge: JudgeFailures) -> Iterator[str]:
+    text = clipped(_uncut(cause.example.message))
     by = "" if cause.of_judge else f"{cause.example.seat}: "
-    line = f"  {cause.count:,}: {by}{said}"
+    line = f"  {cause.count:,}: {by}{text}"
     if cause.cut:
-        line += _cut_off(cause, its)
+        line += _cut_off(cause, judge)
     yield line
     if by and cause.example.kind == "unreadable":
         yield f"     given by {cause.example.seat}, so another judge would not help"
@@ -184,16 +183,16 @@ def _cause(cause: Cause, its: JudgeFailures) -> Iterator[str]:
         yield f"     whole: oversight cache show {cause.example.call[:12]}"
 
 
-def _cut_off(cause: Cause, its: JudgeFailures) -> str:
+def _cut_off(cause: Cause, judge: JudgeFailures) -> str:
     """Whether longer replies would help, and whose."""
     cut = f"; {cause.cut:,} of them cut off at max_tokens"
     form = _FORM.search(cause.example.message)
     if form and form["name"] != "probabilities":
         return f"{cut}: raise it for the seat that fills in the {form['name']} form"
-    if its.is_a("LogprobJudge"):
+    if judge.is_a("LogprobJudge"):
         # It is to say one word, and has said others.
         return ""
-    most = its.row.judge_settings.get("max_tokens", "") if its.row else ""
+    most = judge.row.judge_settings.get("max_tokens", "") if judge.row else ""
     cut = f"{cut} {most}".rstrip()
     if not cause.thought:
         return f"{cut}: raise judges.max_tokens"
@@ -310,10 +309,10 @@ class Health:
                 parts += [f"{issue.name}: not checked"] * bool(rows)
             elif issue.cells or issue.name not in QUIET:
                 share_told = f"{issue.share:.0%}" if issue.share >= 0.005 else "<1%"
-                there = issue.cells or issue.name == "label mass"
+                has_cells = issue.cells or issue.name == "label mass"
                 causes = ", ".join(f"{cause} {cells:,}" for cause, cells in issue.causes)
                 about = causes or f"{checked:,} of {rows:,} rows checked" * (checked < rows)
-                share_told = share_told if there else "0"
+                share_told = share_told if has_cells else "0"
                 parts.append(f"{issue.name} {share_told}{f' ({about})' if about else ''}")
         lines = [f"health: {' · '.join(parts)}"]
         for issue in self.failing:
@@ -340,14 +339,14 @@ class HealthCheck:
             return
         self._run += 1
         if record.failure is not None:
-            its = record.failure
-            said = its.raw if its.unread and its.raw else its.message
-            unread = COUNTED["refused"] if its.kind == "declined" else "unreadable"
-            self._note(unread if its.unread else "failed otherwise", record, said)
-            if its.cause and its.kind == "unreadable":
-                self._causes[its.cause] += 1
-            if its.message.endswith(TRUNCATED_WHILE_REASONING):
-                self._note("truncated while thinking", record, said)
+            failure = record.failure
+            text = failure.raw if failure.unread and failure.raw else failure.message
+            unread = COUNTED["refused"] if failure.kind == "declined" else "unreadable"
+            self._note(unread if failure.unread else "failed otherwise", record, text)
+            if failure.cause and failure.kind == "unreadable":
+                self._causes[failure.cause] += 1
+            if failure.message.endswith(TRUNCATED_WHILE_REASONING):
+                self._note("truncated while thinking", record, text)
             return
         self._verdicts[record.judge] += 1
         if record.captured is not None:
@@ -376,11 +375,11 @@ class HealthCheck:
         example, advice = self._examples.get(name, ""), ADVICE[name] * off
         return HealthIssue(name, cells, share, off, example, advice, causes)
 
-    def _note(self, name: str, record: OutcomeRecord, said: str) -> None:
+    def _note(self, name: str, record: OutcomeRecord, text: str) -> None:
         self._cells[name] += 1
-        self._examples.setdefault(name, _cell(record, " ".join(said.split())))
+        self._examples.setdefault(name, _cell(record, " ".join(text.split())))
 
 
-def _cell(record: OutcomeRecord, said: str) -> str:
-    text = said if len(said) <= MAX_QUOTE else said[: MAX_QUOTE - 1] + "…"
+def _cell(record: OutcomeRecord, quote: str) -> str:
+    text = quote if len(quote) <= MAX_QUOTE else quote[: MAX_QUOTE - 1] + "…"
     return f"{record.protocol}, {record.problem}" + (f": {text!r}" if text else "")

@@ -51,14 +51,14 @@ def paper_table(
 
 def _headed(lines: Sequence[Line], by: Sequence[str]) -> list[tuple[str, str, Line]]:
     """The lines with their headings and names, in the order in which headings occur first."""
-    named = [(*_names(line, by), line) for line in lines]
-    several = [len({names[n] for names in named} - {""}) > 1 for n in range(2)]
+    every = [(*_names(line, by), line) for line in lines]
+    several = [len({names[n] for names in every} - {""}) > 1 for n in range(2)]
     headed = []
-    for agent, judge, name, line in named:
+    for agent, judge, name, line in every:
         parts = [f"agent: {agent}"] * several[0] + [f"judge: {judge}"] * several[1]
         headed.append((", ".join(parts), name, line))
     order = {heading: n for n, heading in enumerate(dict.fromkeys(h for h, *_ in headed))}
-    return sorted(headed, key=lambda each: order[each[0]])
+    return sorted(headed, key=lambda line: order[line[0]])
 
 
 def _names(line: Line, by: Sequence[str]) -> tuple[str, str, str]:
@@ -188,11 +188,11 @@ def _sentences(results: Results, lines: Sequence[Line], fields: Iterable[str]) -
     sentences.append("±: half the 95% interval; [ ]: interval where it is not symmetric.")
     contrasts = [line.contrast for line in lines if line.contrast and line.lift]
     if "lift" in names and contrasts:
-        held = sum(contrast.verdict in ("better", "worse") for contrast in contrasts)
-        if held == len(contrasts):
+        differ = sum(contrast.verdict in ("better", "worse") for contrast in contrasts)
+        if differ == len(contrasts):
             sentences.append("All lifts differ from 0 (Holm).")
         else:
-            sentences.append(f"{held} of {len(contrasts)} lifts differ from 0 (Holm).")
+            sentences.append(f"{differ} of {len(contrasts)} lifts differ from 0 (Holm).")
     models = {model for row in results.every for model in models_in(row.row.settings)}
     if made_up := [model for model in models if model.startswith(PREFIX)]:
         sentences.append(

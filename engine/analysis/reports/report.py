@@ -84,7 +84,7 @@ def notes_of(results: Results) -> Iterable[str]:
     yield f"Brackets: {brackets([*asds, *(row.lift for row in rows)])}."
     if any(row.lift for row in rows):
         yield f"Lift: ASD minus the naive judge's{_detectable(lifts)}."
-    rough = min((each for each in asds if each.error), key=attrgetter("effective"), default=None)
+    rough = min((one for one in asds if one.error), key=attrgetter("effective"), default=None)
     if rough and rough.effective < FEW_CLUSTERS:
         yield (
             f"Only {rough.clusters} independent problems or groups (effective "
@@ -105,12 +105,12 @@ def notes_of(results: Results) -> Iterable[str]:
 
 def _detectable(lifts: Sequence[RowResult]) -> str:
     """The differences that these problems could detect."""
-    found = [row.mde for row in lifts if row.mde]
-    if not found:
+    mdes = [row.mde for row in lifts if row.mde]
+    if not mdes:
         return "; too few problems to detect any" if lifts else ""
-    least, most = min(found), max(found)
+    least, most = min(mdes), max(mdes)
     between = f"{least:.2f}" if most - least < 0.005 else f"{least:.2f} to {most:.2f}"
-    where = f", none in {counted(len(lifts) - len(found), 'row')}" * (len(found) < len(lifts))
+    where = f", none in {counted(len(lifts) - len(mdes), 'row')}" * (len(mdes) < len(lifts))
     return f"; smallest detectable difference {between}{where}"
 
 
@@ -252,7 +252,7 @@ def below_one_another(runs: Sequence[tuple[str, Results]], score: str) -> Findin
         number("missing", "row.missing", key="missing"),
     ]
     title = f"{len(runs)} runs: {runs[0][1].measure}"
-    lines = [line for its in alike.values() for line in its]
+    lines = [line for group in alike.values() for line in group]
     notes = ("Brackets: 95% CI, over the problems of each run, which need not be the same.",)
     lead = tuple(dict.fromkeys(chain(*(results.origins for _, results in runs))))
     return Finding((Part("rows", title, columns, lines, notes),), {"score": score}, lead)
@@ -343,9 +343,9 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
     return Part("rows", title, columns, rows, notes, alike=[*alike, *settings_of(results)])
 
 
-def _same(of: str, names: Sequence[str], parts: tuple[str, ...] = ()) -> Iterable[Column]:
+def _same(head: str, names: Sequence[str], parts: tuple[str, ...] = ()) -> Iterable[Column]:
     """Columns for programs alone, called as the attributes that they show."""
-    return [program(f"{of}.{name}", f"{of}.{name}", parts) for name in names]
+    return [program(f"{head}.{name}", f"{head}.{name}", parts) for name in names]
 
 
 def _lift(row: RowResult) -> str:
@@ -364,7 +364,7 @@ def _verdicts(results: Results, names: Sequence[Column]) -> Part:
         number("detectable", "mde", ".2f"),
         people("verdict", attrgetter("verdict")),
         *[people("fragile", lambda row: fragile(row.contrast))] * any(map(fragile, contrasts)),
-        *[why] * any(each.estimate.conservative for each in contrasts),
+        *[why] * any(one.estimate.conservative for one in contrasts),
     ]
     return Part("", "verdicts: each row against its naive judge", columns, rows)
 

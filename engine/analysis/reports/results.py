@@ -239,7 +239,7 @@ class Results:
     def measure(self) -> str:
         """Definition of ASD, with its range and direction."""
         asds = (row.samples.asd for row in self.rows)
-        ends = {its.ends for its in asds if its and its.ends}
+        ends = {one.ends for one in asds if one and one.ends}
         reach = ""
         if ends:
             reach = f", {min(low for low, _ in ends):.3g} to {max(high for _, high in ends):.3g}"
@@ -256,7 +256,7 @@ class Results:
     def beside(self, valid: "Results") -> "Results":
         """These results, each row with its figures of valid problems."""
         pairs = zip(self.rows, valid.rows, strict=True)
-        return replace(self, rows=tuple(replace(row, valid=its) for row, its in pairs))
+        return replace(self, rows=tuple(replace(row, valid=valid) for row, valid in pairs))
 
 
 def collect(
@@ -294,84 +294,84 @@ def score_rows(
     """`collect` for outcomes that are in a table already."""
     sweep = table.sweep
     numbers, interval = range(len(sweep.rows)), interval or sweep.interval
-    kept = [_kept(table, number, score, betas, interval) for number in numbers]
+    parts = [_kept(table, number, score, betas, interval) for number in numbers]
     bases = baselines(sweep.rows)
     samples = []
     for number in numbers:
-        own, base = kept[number], bases.get(number)
-        naive = None if base is None else kept[base].asd
-        lift = own.asd.less(naive) if own.asd else None
-        alone = own.asd.alike(naive)[1].value if own.asd and naive and lift else None
-        samples.append(replace(own, lift=lift, baseline=alone))
+        mine, base = parts[number], bases.get(number)
+        naive = None if base is None else parts[base].asd
+        lift = mine.asd.less(naive) if mine.asd else None
+        alone = mine.asd.alike(naive)[1].value if mine.asd and naive and lift else None
+        samples.append(replace(mine, lift=lift, baseline=alone))
     choices = [
         table.secondary.by_choice(number, partial(table.judged_right, number)) for number in numbers
     ]
     secondary = [table.secondary.by_world(number, table.probs) for number in numbers]
     free = [table.secondary.chose_right(number) for number in numbers]
-    doubts = [_doubts(table, number, kept, bases.get(number)) for number in numbers]
-    figures = ((its.asd, its.lift, its.accuracy, *its.jse, *its.eas) for its in samples)
-    halves = ((each.truth, each.lie) for each in chain(*secondary))
-    every = [each for each in chain(*figures, free, *choices, *doubts, *halves) if each]
+    doubts = [_doubts(table, number, parts, bases.get(number)) for number in numbers]
+    figures = ((row.asd, row.lift, row.accuracy, *row.jse, *row.eas) for row in samples)
+    halves = ((one.truth, one.lie) for one in chain(*secondary))
+    every = [one for one in chain(*figures, free, *choices, *doubts, *halves) if one]
     # By identity: to compare samples would cost more than to estimate them all at once.
-    known = dict(zip(map(id, every), estimates(every, interval=interval), strict=True))
+    by_id = dict(zip(map(id, every), estimates(every, interval=interval), strict=True))
 
     def by_world(number: int, kind: MeasureKind) -> dict[str, Mean]:
         return {
-            each.name: Mean(known.get(id(each.truth)), known.get(id(each.lie)))
-            for each in secondary[number]
-            if each.kind == kind
+            one.name: Mean(by_id.get(id(one.truth)), by_id.get(id(one.lie)))
+            for one in secondary[number]
+            if one.kind == kind
         }
 
-    def by_beta(its: Sequence[Influences]) -> dict[float, Estimate]:
-        return {beta: known[id(sample)] for beta, sample in zip(betas, its, strict=False)}
+    def by_beta(parts: Sequence[Influences]) -> dict[float, Estimate]:
+        return {beta: by_id[id(sample)] for beta, sample in zip(betas, parts, strict=False)}
 
     tested = [
-        n for n, alone in bases.items() if n != alone and comparable(kept[n].asd, kept[alone].asd)
+        n for n, base in bases.items() if n != base and comparable(parts[n].asd, parts[base].asd)
     ]
     lifts = [lift for n in tested if (lift := samples[n].lift)]
     titles = [(sweep.rows[n].title, sweep.rows[bases[n]].title) for n in tested]
-    decided = family(titles, agreement(lifts), [known[id(lift)] for lift in lifts])
+    decided = family(titles, agreement(lifts), [by_id[id(lift)] for lift in lifts])
     contrast_of = dict(zip(tested, decided, strict=True))
     rows = []
     for number, row in enumerate(sweep.rows):
-        its, contrast = samples[number], contrast_of.get(number)
-        asd, lift = its.asd, its.lift
-        its_lift = contrast.estimate if contrast else known.get(id(lift))
+        mine, contrast = samples[number], contrast_of.get(number)
+        asd, lift = mine.asd, mine.lift
+        its_lift = contrast.estimate if contrast else by_id.get(id(lift))
         if lift and row.naive and not any(lift.values):
             # The naive judge's own lift is 0 by definition, so it has no sampling error.
             its_lift = exact(0.0, len(lift.values))
-        right, wrong = (known.get(id(each)) for each in choices[number])
+        right, wrong = (by_id.get(id(one)) for one in choices[number])
         rows.append(
             RowResult(
                 row=row,
                 axes=replace(row.axes, seed=sweep.seed),
-                n=its.n,
-                imputed=its.imputed,
-                unmeasured="" if asd or its.accuracy else _unmeasured(table, number),
+                n=mine.n,
+                imputed=mine.imputed,
+                unmeasured="" if asd or mine.accuracy else _unmeasured(table, number),
                 cells=table.cells_a_row,
                 failed=sum(table.failures[number].values()),
                 missing=table.cells_a_row - table.outcomes[number],
                 not_run=int(table.not_run[table.cells.places(number)].sum()),
-                accuracy=known.get(id(its.accuracy)),
-                asd=known.get(id(asd)),
-                jse=by_beta(its.jse),
-                eas=by_beta(its.eas),
+                accuracy=by_id.get(id(mine.accuracy)),
+                asd=by_id.get(id(asd)),
+                jse=by_beta(mine.jse),
+                eas=by_beta(mine.eas),
                 lift=its_lift,
                 contrast=contrast,
-                bounds=its.bounds,
+                bounds=mine.bounds,
                 compliance=Compliance(
                     table.side_checked(number),
-                    *(known.get(id(each)) for each in doubts[number]),
+                    *(by_id.get(id(one)) for one in doubts[number]),
                 ),
                 failures=table.failures[number],
                 counts=table.counts[number],
                 unread=", ".join(f"{by} {n:,}" for by, n in table.unread_by[number].most_common(2)),
-                chose_right=known.get(id(free[number])),
+                chose_right=by_id.get(id(free[number])),
                 by_choice=ByChoice(right, wrong) if right or wrong else None,
                 measures=by_world(number, "measures"),
                 counts_a_world=by_world(number, "counts"),
                 captured=by_world(number, "captured").get("captured"),
-                samples=its,
+                samples=mine,
             )
         )
     argued = [row for row in rows if row.row.agent_settings]
@@ -396,13 +396,13 @@ def _kept(
 ) -> RowSamples:
     """The samples of a row's verdicts."""
     judged = table.judgements(row)
-    accuracy, its = table.accuracy(row) if judged.measured else None, scored(judged, score)
-    if its is None:
+    accuracy, part = table.accuracy(row) if judged.measured else None, scored(judged, score)
+    if part is None:
         return RowSamples(accuracy=accuracy)
-    chosen = its.chosen(betas) if its.asd else {}
+    chosen = part.chosen(betas) if part.asd else {}
     jse, eas = (tuple(chosen[name, b] for b in betas if (name, b) in chosen) for name in MEASURES)
-    found = RowSamples(its.asd, jse, eas, accuracy, None, None, its.extremes, its.bounds(how))
-    return replace(found, n=its.mean.n if its.mean else 0, imputed=its.imputed)
+    samples = RowSamples(part.asd, jse, eas, accuracy, None, None, part.extremes, part.bounds(how))
+    return replace(samples, n=part.mean.n if part.mean else 0, imputed=part.imputed)
 
 
 def _unmeasured(table: OutcomeTable, row: int) -> str:
@@ -414,18 +414,18 @@ def _unmeasured(table: OutcomeTable, row: int) -> str:
     if not (causes := +causes):
         return "no problem has a verdict in every world"
     listed = ", ".join(f"{count:,} {cause}" for cause, count in causes.most_common())
-    told = f": {listed}" if len(causes) > 1 else f" {listed.partition(' ')[2]}"
-    return f"{causes.total():,} of {table.cells_a_row:,} cells{told}"
+    text = f": {listed}" if len(causes) > 1 else f" {listed.partition(' ')[2]}"
+    return f"{causes.total():,} of {table.cells_a_row:,} cells{text}"
 
 
 def _doubts(
-    table: OutcomeTable, row: int, kept: Sequence[RowSamples], base: int | None
+    table: OutcomeTable, row: int, samples: Sequence[RowSamples], base: int | None
 ) -> tuple[Influences | None, ...]:
     """The samples behind the estimates of `Compliance`, in the order of its fields."""
     truth, lie = table.in_doubt(row)
     apart = lie.less(truth) if lie else None
-    own = kept[row].extremes
-    naive = kept[base].extremes if base is not None and base != row else None
-    if not (own and naive):
+    mine = samples[row].extremes
+    naive = samples[base].extremes if base is not None and base != row else None
+    if not (mine and naive):
         return truth, lie, apart, None, None
-    return truth, lie, apart, own[0].less(naive[1]), own[1].less(naive[0])
+    return truth, lie, apart, mine[0].less(naive[1]), mine[1].less(naive[0])

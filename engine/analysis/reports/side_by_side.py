@@ -45,9 +45,9 @@ class Thought:
 
 def _thoughts(world: RecordedCell, question: Question) -> list[Thought]:
     """In the order of the record; reasoning behind a turn or judgement is shown with that."""
-    heard = {turn.call for turn in turns_of(world.outcome, world.calls, question)}
+    public = {turn.call for turn in turns_of(world.outcome, world.calls, question)}
     if isinstance(world.outcome, Verdict):
-        heard |= {judgement.call for judgement in world.outcome.judgements}
+        public |= {judgement.call for judgement in world.outcome.judgements}
     thoughts = []
     for call in world.calls:
         # A reply may hold another object; a form that was asked for has room for reasoning.
@@ -55,7 +55,7 @@ def _thoughts(world: RecordedCell, question: Question) -> list[Thought]:
         if REASONING in call.text:
             with suppress(Unreadable):
                 form = object_in(Reply(call.text))
-        if call.address not in heard and form and form.get(REASONING):
+        if call.address not in public and form and form.get(REASONING):
             reasoning = str(form.pop(REASONING))
             filled = orjson.dumps(form).decode()
             thoughts.append(Thought(call.role, reasoning, filled, call.address))
@@ -170,11 +170,11 @@ def _abreast(
     ]
     for head in (heads[first : first + count] + [""] * count)[:count]:
         columns.add_column(escape(head), ratio=1, overflow="fold")
-    shown = list(enumerate(worlds))[first : first + count]
+    part = list(enumerate(worlds))[first : first + count]
     columns.add_row(
-        *(Group(_world(world, problem), *_forms(world, problem.question)) for _, world in shown)
+        *(Group(_world(world, problem), *_forms(world, problem.question)) for _, world in part)
     )
-    columns.add_row(*(_score(world.outcome, place, score) for place, world in shown))
+    columns.add_row(*(_score(world.outcome, place, score) for place, world in part))
     return columns
 
 
@@ -199,7 +199,7 @@ def _hidden(problem: Problem, worlds: Sequence[RecordedCell]) -> list[Text]:
         (escaped, "control characters are shown escaped"),
         (forged, "spoofed tags and malformed marks open with ‹"),
     )
-    return [Text(f"{count:,} {what}", style="red") for count, what in counts if count]
+    return [Text(f"{count:,} {name}", style="red") for count, name in counts if count]
 
 
 def _world(world: RecordedCell, problem: Problem) -> RenderableType:
@@ -214,8 +214,8 @@ def _world(world: RecordedCell, problem: Problem) -> RenderableType:
         cause = f"failed ({called(outcome.kind)}): {outcome.message}\n{outcome.raw}"
         return Group(*parts, Text(printable(cause), style="red"))
     labels = [answer.label for answer in problem.question.answers]
-    said = "  ".join(f"{label} {p:.2f}" for label, p in zip(labels, outcome.probs, strict=True))
-    parts.append(Text.assemble(("judge  ", "bold"), said))
+    text = "  ".join(f"{label} {p:.2f}" for label, p in zip(labels, outcome.probs, strict=True))
+    parts.append(Text.assemble(("judge  ", "bold"), text))
     for judgement in outcome.judgements:
         if reasoning := thought.get(judgement.call):
             parts.append(Text(_folded(reasoning), style="dim"))
@@ -232,11 +232,11 @@ def _forms(world: RecordedCell, question: Question) -> list[Text]:
     """The forms that no other role reads, with the thoughts before they were filled in."""
     return [
         Text.assemble(
-            (f"{each.form}  ", "bold"),
-            (f"(in private: {printable(each.reasoning)}) ", "dim"),
-            printable(each.filled),
+            (f"{one.form}  ", "bold"),
+            (f"(in private: {printable(one.reasoning)}) ", "dim"),
+            printable(one.filled),
         )
-        for each in _thoughts(world, question)
+        for one in _thoughts(world, question)
     ]
 
 
@@ -254,8 +254,8 @@ def _turn(turn: Turn, thought: str) -> Text:
         computed = f"{use.arguments} → {use.result}" if use.arguments else use.result
         text.append(printable(f"[{use.tool}: {computed}] "), style="cyan")
     if turn.reasoning:
-        kept = "aloud" if turn.aloud else "in private"
-        text.append(f"({kept}: {printable(turn.reasoning)}) ", style="dim")
+        how = "aloud" if turn.aloud else "in private"
+        text.append(f"({how}: {printable(turn.reasoning)}) ", style="dim")
     text.append(printable(marked(turn.text, turn.quotes)))
     if turn.outcome != "ok":
         text.append(f" ({turn.outcome})", style="red")

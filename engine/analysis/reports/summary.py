@@ -54,18 +54,18 @@ def lead_of(results: Results) -> Iterator[str]:
             yield line
     if results.mixed:
         yield f"Rows of several codes (--allow-changed-code): {'; '.join(results.mixed)}."
-    whole = replace(results, rows=results.every)
+    every = replace(results, rows=results.every)
     if headline := verdicts(results).headline:
         yield headline
     if results.contrast:
-        yield _contrast(whole)
-    gains = [line for line in pivot(whole, ["mechanism"]) if line.contrast]
+        yield _contrast(every)
+    gains = [line for line in pivot(every, ["mechanism"]) if line.contrast]
     gains.sort(key=lambda line: -line.lift.value if line.lift else 0.0)
     if gains:
-        each = (f"{line.group[0]} {bare(lifted(line.lift, line.contrast))}" for line in gains)
-        some = [*each][:MOST_MECHANISMS] + ["…"] * (len(gains) > MOST_MECHANISMS)
+        texts = (f"{line.group[0]} {bare(lifted(line.lift, line.contrast))}" for line in gains)
+        some = [*texts][:MOST_MECHANISMS] + ["…"] * (len(gains) > MOST_MECHANISMS)
         yield f"Over the naive judge: {', '.join(some)}."
-    yield from _cells(whole)
+    yield from _cells(every)
 
 
 def _contrast(results: Results) -> str:
@@ -78,15 +78,15 @@ def _contrast(results: Results) -> str:
         return f"{results.contrast}: {str(exc).partition(chr(10))[0]}."
     asds = [row.samples.asd for row in results.rows]
     differences = [one.less(asds[b]) for a, b in pairs if (one := asds[a])]
-    mean = averaged(each for each in differences if each)
+    mean = averaged(one for one in differences if one)
     if mean is None:
         return f"{results.contrast}: not measured."
     figure = estimates([mean], interval=results.interval)
-    (found,) = family([(first, second)], agreement([mean]), figure)
-    estimate = found.estimate
+    (contrast,) = family([(first, second)], agreement([mean]), figure)
+    estimate = contrast.estimate
     size, problems = bare(estimated(estimate, 2)), counted(estimate.n, "problem")
     first = f"{first[:1].upper()}{first[1:]}"
-    match found.verdict:
+    match contrast.verdict:
         case "better":
             gain = bare(estimated(estimate, 2, sign=False))
             return f"{first} beats {second} by {gain} in ASD ({problems})."
@@ -94,7 +94,7 @@ def _contrast(results: Results) -> str:
             return f"{first} does worse than {second}: {size} in ASD ({problems})."
         case "undecided":
             return f"{first} against {second} is undecided: {size} in ASD ({problems})."
-    return f"{first} and {second} are {found.verdict} in ASD ({problems})."
+    return f"{first} and {second} are {contrast.verdict} in ASD ({problems})."
 
 
 def _cells(results: Results) -> Iterator[str]:
@@ -103,21 +103,21 @@ def _cells(results: Results) -> Iterator[str]:
         return
     failures = sum((Counter(row.failures) for row in results.rows), Counter[str]())
     if health.verdicts == health.cells and not results.missing:
-        told = f"All {health.cells:,} cells have a verdict"
+        text = f"All {health.cells:,} cells have a verdict"
     else:
-        told = f"{health.verdicts:,} of {health.cells + results.missing:,} cells have a verdict"
+        text = f"{health.verdicts:,} of {health.cells + results.missing:,} cells have a verdict"
     if failures:
         causes = ", ".join(
             f"{count:,} {cause.removeprefix('failed ')}" for cause, count in failures.most_common()
         )
-        told += f"; {failures.total():,} failed: {causes}"
+        text += f"; {failures.total():,} failed: {causes}"
     if results.missing:
-        told += f"; {results.missing:,} have not been run yet: these figures will change"
+        text += f"; {results.missing:,} have not been run yet: these figures will change"
     checked, rows = health.sides_checked
     if rows and checked < rows:
         some = f" in {rows - checked:,} of {rows:,} rows" * bool(checked)
-        told += f". Verbal refusals were not checked{some}"
-    yield f"{told}."
+        text += f". Verbal refusals were not checked{some}"
+    yield f"{text}."
 
 
 def hints(results: Results) -> Iterator[str]:
@@ -133,7 +133,7 @@ def settings_of(results: Results) -> tuple[str, ...]:
     kinds = {row.row.parts[0] for row in results.rows if row.row.parts}
     every = shared_parts([row.row for row in results.every])
     return tuple(
-        f"{kind}: {', '.join(its)}" for kind, its in every.items() if its and kind in kinds
+        f"{kind}: {', '.join(names)}" for kind, names in every.items() if names and kind in kinds
     )
 
 
@@ -147,8 +147,8 @@ def title_of(results: Results) -> str:
     if by := next(iter(judges if len(judges) == 1 else {*judges.values()}), ""):
         roles += [f"judged by {by}"] * (len({*judges.values()}) == 1)
     lift = " and lift" * any(map(_lift, results.rows))
-    named = f"{results.name}: agent score difference (ASD{score}){lift}"
-    return " · ".join([named, *[", ".join(roles)] * bool(roles)])
+    first = f"{results.name}: agent score difference (ASD{score}){lift}"
+    return " · ".join([first, *[", ".join(roles)] * bool(roles)])
 
 
 class _Placed(NamedTuple):
@@ -207,16 +207,16 @@ def _placed(line: ReportLine) -> _Placed:
 
 def _fitting(table: Table, placed: Sequence[_Placed], width: int) -> Table:
     """The first layout that fits; else the narrowest, whose names continue in a second line."""
-    judges = tuple(dict.fromkeys(each.judge for each in placed))
-    together = 1 < len(judges) <= ABREAST and not any(each.line.unmeasured for each in placed)
-    lines = [each.line for each in placed]
-    found = table
+    judges = tuple(dict.fromkeys(cell.judge for cell in placed))
+    together = 1 < len(judges) <= ABREAST and not any(cell.line.unmeasured for cell in placed)
+    lines = [cell.line for cell in placed]
+    best = table
     for abreast in (True, False) if together else (False,):
         for fields in _choices(lines, width):
-            found = _laid_out(table, placed, judges if abreast else (), fields)
-            if fits(replace(found, room=(NAME,)), width):
-                return found
-    return found
+            best = _laid_out(table, placed, judges if abreast else (), fields)
+            if fits(replace(best, room=(NAME,)), width):
+                return best
+    return best
 
 
 def _laid_out(
@@ -226,15 +226,15 @@ def _laid_out(
     fields: Mapping[str, _Field],
 ) -> Table:
     """judges: those next to each other; without any, each line is of one judge."""
-    agents, in_heads = {each.agent for each in placed} - {""}, {each.judge for each in placed}
+    agents, in_heads = {cell.agent for cell in placed} - {""}, {cell.judge for cell in placed}
     body: dict[tuple[str, str], dict[str, ReportLine]] = {}
-    for each in placed:
-        agent = f"agent: {each.agent}" * bool(each.agent and len(agents) > 1)
-        judge = f"judge: {each.judge}" * (not judges and len(in_heads) > 1)
+    for cell in placed:
+        agent = f"agent: {cell.agent}" * bool(cell.agent and len(agents) > 1)
+        judge = f"judge: {cell.judge}" * (not judges and len(in_heads) > 1)
         head = " · ".join(filter(None, (agent, judge)))
-        body.setdefault((head, each.name), {})[each.judge] = each.line
+        body.setdefault((head, cell.name), {})[cell.judge] = cell.line
     order = {head: n for n, head in enumerate(dict.fromkeys(head for head, _ in body))}
-    found = sorted(body.items(), key=lambda each: order[each[0][0]])
+    lines = sorted(body.items(), key=lambda pair: order[pair[0][0]])
 
     def shown(line: ReportLine | None) -> list[str]:
         if line and line.unmeasured:
@@ -249,9 +249,9 @@ def _laid_out(
                 name,
                 *chain(*(shown(by_judge.get(j)) for j in judges or [next(iter(by_judge))])),
             )
-            for (_, name), by_judge in found
+            for (_, name), by_judge in lines
         ),
-        heads=tuple(head for (head, _), _ in found) if any(order) else (),
+        heads=tuple(head for (head, _), _ in lines) if any(order) else (),
         spans=tuple((f"judge: {judge}", len(fields)) for judge in judges),
     )
 
@@ -268,7 +268,7 @@ def _choices(lines: Sequence[ReportLine], width: int) -> Iterator[dict[str, _Fie
     asd: dict[str, _Field] = {"ASD": lambda line: _value(line.asd)}
     asd_interval: dict[str, _Field] = {"ASD": lambda line: estimated(line.asd, 2, sign=False)}
     right: dict[str, _Field] = {"accuracy": lambda line: shared(line.accuracy)}
-    right_alone: dict[str, _Field] = {"right": partial(_share, of="accuracy")}
+    right_alone: dict[str, _Field] = {"right": partial(_share, name="accuracy")}
     if width >= WIDE:
         yield asd_interval | lift | right | n | failed
         yield asd_interval | lift | right_alone | n | failed
@@ -287,8 +287,8 @@ def _value(estimate: Estimate | None) -> str:
     return NONE if estimate is None else f"{estimate.value:z.2f}"
 
 
-def _share(line: ReportLine, of: str) -> str:
-    estimate: Estimate | None = getattr(line, of)
+def _share(line: ReportLine, name: str) -> str:
+    estimate: Estimate | None = getattr(line, name)
     return percent(estimate.value if estimate else None)
 
 

@@ -1,12 +1,10 @@
-"""Krippendorff's alpha: agreement of several raters beyond chance.
+"""Calibration and flips of verdicts, differences between seats, and agreement of raters.
 
-Krippendorff (2011), Computing Krippendorff's Alpha-Reliability: alpha = 1 - D_o / D_e, the squared
+Agreement beyond chance is Krippendorff's alpha (2011): 1 - D_o / D_e, the mean squared
 distances of values within units against distances of all values that can be paired. Any number of
 raters, each of whom may have rated any of the units; units with a single value are left out.
 Values are points: a number for interval data, an indicator vector for nominal data (all unlike
 values are then equally far apart), a probability vector as it is.
-
-Measures of verdicts: calibration, flips, and differences between seats.
 """
 
 import math
@@ -46,10 +44,10 @@ class Calibration:
     """Mean probability minus the share of positives."""
 
 
-def calibration(p: Floats, outcome: Floats, of: Places) -> Calibration:
+def calibration(p: Floats, outcome: Floats, cluster: Places) -> Calibration:
     """Murphy's (1973) decomposition over bins of equal width, and the debiased calibration error
     of Kumar, Liang and Ma (2019, arXiv:1909.10155): in a bin of n with share s the squared distance
-    is too large by s (1 - s) / (n - 1) on average, and by more where verdicts of one cluster, `of`,
+    is too large by s (1 - s) / (n - 1) on average, and by more where verdicts of one `cluster`
     share their outcome. Bins of one cluster can't be debiased and do not count in that error.
     ValueError without a question.
     """
@@ -58,15 +56,15 @@ def calibration(p: Floats, outcome: Floats, of: Places) -> Calibration:
     n, base = len(p), float(outcome.mean())
     bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     _, place, size = np.unique(bins, return_inverse=True, return_counts=True)
-    mean_p, share = (np.bincount(place, weights=each) / size for each in (p, outcome))
+    mean_p, share = (np.bincount(place, weights=values) / size for values in (p, outcome))
     squared_gap = np.square(mean_p - share)
     reliability = float((size * squared_gap).sum()) / n
     resolution = float((size * np.square(share - base)).sum()) / n
     brier = float(np.square(p - outcome).mean())
     uncertainty = base * (1 - base)
-    clusters, cluster = np.unique(of * BINS + place, return_inverse=True)
+    clusters, cluster = np.unique(cluster * BINS + place, return_inverse=True)
     moved = np.square(np.bincount(cluster, weights=outcome - share[place]))
-    g, squares = (np.bincount(clusters % BINS, weights=each) for each in (None, moved))
+    g, squares = (np.bincount(clusters % BINS, weights=weights) for weights in (None, moved))
     drawn = g * squares / np.square(size)
     chance = np.divide(drawn, g - 1, out=squared_gap.copy(), where=g > 1)
     debiased = float((size * (squared_gap - chance)).sum()) / n
@@ -83,17 +81,17 @@ def calibration(p: Floats, outcome: Floats, of: Places) -> Calibration:
     )
 
 
-def bars(p: Floats, outcome: Floats, of: Places) -> list[tuple[float, Estimate]]:
+def bars(p: Floats, outcome: Floats, problem: Places) -> list[tuple[float, Estimate]]:
     """Mean probability and share of positives of each bin that is not empty. Verdicts on one
     problem share its outcome, so clusters of problems, not verdicts, are what is random."""
     place = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    found = []
+    points = []
     for bin in np.unique(place).tolist():
         inside = np.flatnonzero(place == bin)
-        clusters = np.unique(of[inside], return_inverse=True)[1]
+        clusters = np.unique(problem[inside], return_inverse=True)[1]
         share = means([outcome[inside].tolist()], clusters, [(0.0, 1.0)])[0]
-        found.append((float(p[inside].mean()), share))
-    return found
+        points.append((float(p[inside].mean()), share))
+    return points
 
 
 SMALL_EFFECT = 0.2
@@ -145,10 +143,10 @@ class Apart:
         return abs(self.standardised) > SMALL_EFFECT
 
 
-def apart(first: Floats, second: Floats, of: Places, ends: Ends | None = None) -> Apart:
+def apart(first: Floats, second: Floats, problem: Places, ends: Ends | None = None) -> Apart:
     """Mean of first minus second over pairs: the same question with the seats swapped, or its truth
-    and lie worlds. of: the cluster of each pair. ends: of the difference."""
-    figure = means([(first - second).tolist()], of, [ends])[0]
+    and lie worlds. cluster: of each pair. ends: of the difference."""
+    figure = means([(first - second).tolist()], problem, [ends])[0]
     deviation = math.sqrt((float(first.var()) + float(second.var())) / 2)
     return Apart(figure, figure.value / deviation if deviation else 0.0)
 

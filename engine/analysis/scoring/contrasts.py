@@ -1,4 +1,4 @@
-"""Contrasts: the difference between two rows, its interval, and what is decided by inverting it.
+"""Contrasts of two rows, decided by inverting an interval, and the trend of ASD over EAS.
 
 A contrast is first minus second. Rows of one run are paired question by question; rows without
 common questions are compared as two samples. Interval, p, equivalence, minimum
@@ -8,12 +8,10 @@ Families are corrected by Holm's method over these p. It holds for any dependenc
 so also where rows differ in spread and shape; a test by sign flips of questions does not: it takes
 a steady row and one of equal mean with rare disasters for different.
 
-Trend of ASD over EAS across agent configurations: does a better agent help the truth more?
-
-An ordinary least-squares line through one point per agent configuration, for one protocol, score,
-judge and beta (Sudhir, Kaunismaa and Panickssery 2025, arXiv:2504.03731): x is its mean expected
-agent score, y its mean agent score difference. A slope above 0 says that oversight gets better as
-agents do.
+The trend says whether a better agent helps the truth more: an ordinary least-squares line through
+one point per agent configuration, for one protocol, score, judge and beta (Sudhir, Kaunismaa and
+Panickssery 2025, arXiv:2504.03731): x is its mean expected agent score, y its mean agent score
+difference. A slope above 0 says that oversight gets better as agents do.
 
 Two warnings belong with every slope. With values (+1, -1), ASD and EAS are functions of the
 same agent scores: measured on the same elicitations, they would have a trend even if every
@@ -80,8 +78,8 @@ def trend(configurations: Sequence[Configuration]) -> Slope | None:
     three, or if all have the same EAS."""
     if len(configurations) < MIN_POINTS:
         return None
-    eas = np.array([each.eas.value for each in configurations])
-    asd = np.array([each.asd.value for each in configurations])
+    eas = np.array([one.eas.value for one in configurations])
+    asd = np.array([one.asd.value for one in configurations])
     x, y, n = eas - eas.mean(), asd - asd.mean(), len(eas)
     if np.ptp(x) < SAME_EAS:
         return None
@@ -147,13 +145,13 @@ def comparable(first: Influences | None, second: Influences | None) -> bool:
         one, two = first.alike(second)
     except ValueError:
         return False
-    return all(len(set(each.ways["problem"].tolist())) > 1 for each in (one, two))
+    return all(len(set(sample.ways["problem"].tolist())) > 1 for sample in (one, two))
 
 
 def shared_samples(samples: Mapping[str, Influences]) -> dict[str, Influences]:
     """The rows over the questions that all of them have. ValueError without any."""
     shared = set(together(samples).questions)
-    return {name: found for name, each in samples.items() if (found := each.on(shared))}
+    return {name: part for name, sample in samples.items() if (part := sample.on(shared))}
 
 
 def contrasts(
@@ -238,8 +236,8 @@ def _pairwise(
     """Contrasts of any rows, each pair over the questions that both have."""
     both = [samples[first].alike(samples[second]) for first, second in chosen]
     apart = [one - two for one, two in both]
-    for pair, each in zip(chosen, apart, strict=True):
-        if each.alone and len(set(each.ways["problem"].tolist())) == 1:
+    for pair, sample in zip(chosen, apart, strict=True):
+        if sample.alone and len(set(sample.ways["problem"].tolist())) == 1:
             raise ValueError(ONE_GROUP.format(*pair))
     figures = estimates(apart, error, interval)
     return figures, agreement(apart), [(one.value, two.value) for one, two in both]
@@ -250,7 +248,7 @@ ONE_GROUP = "all questions that {} and {} share are of one group: a contrast nee
 
 def agreement(apart: Sequence[Influences]) -> list[bool]:
     """Whether each of these differences is 0 on every question."""
-    return [each.alone and bool(np.abs(each.values).max() <= AGREED) for each in apart]
+    return [one.alone and bool(np.abs(one.values).max() <= AGREED) for one in apart]
 
 
 def family(
@@ -265,7 +263,7 @@ def family(
     """
     corrected = holm([figure.p() for figure in figures])
     every = zip(names, agree, figures, corrected, strict=True)
-    return tuple(_decided(*each, equivalence) for each in every)
+    return tuple(_decided(*one, equivalence) for one in every)
 
 
 def _decided(
@@ -317,12 +315,12 @@ def rank_sets(every: Sequence[Contrast]) -> dict[str, RankSet]:
     Mogstad, Romano, Shaikh and Wilhelm (2024, Review of Economic Studies 91): a row ranks below
     every row that is better in the family of all differences, here by Holm's method.
     """
-    names = list(dict.fromkeys(name for each in every for name in (each.first, each.second)))
+    names = list(dict.fromkeys(name for one in every for name in (one.first, one.second)))
     best, worst = dict.fromkeys(names, 1), dict.fromkeys(names, len(names))
-    for each, p in zip(every, holm([each.p or 1.0 for each in every]), strict=True):
-        if p <= 1 - LEVEL and each.estimate.value:
-            pair = (each.first, each.second)
-            above, below = pair if each.estimate.value > 0 else pair[::-1]
+    for one, p in zip(every, holm([one.p or 1.0 for one in every]), strict=True):
+        if p <= 1 - LEVEL and one.estimate.value:
+            pair = (one.first, one.second)
+            above, below = pair if one.estimate.value > 0 else pair[::-1]
             best[below] += 1
             worst[above] -= 1
     return {name: RankSet(best[name], worst[name]) for name in names}

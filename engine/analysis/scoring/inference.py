@@ -8,16 +8,16 @@ the weight. Leaving a cluster out moves the value by e_c = -Psi_c / (1 - a_c), a
     CR3   V = (G - 1) / G * sum over c of e_c^2
 
 is the jackknife variance (MacKinnon, Nielsen and Webb 2023, Journal of Econometrics 232). With t of
-1 / sum of a_c^2 - 1 degrees of freedom, that of clusters of one size worth as much, it is the
+1 / sum of a_c^2 - 1 degrees of freedom, as for clusters of one size worth as much, it is the
 interval; without groups it is the t of textbooks, and of a contrast the paired t.
 
 A judge's errors are rare, and a small sample may hold none: t then claims certainty. The guard
-allows for them. Two pseudo-clusters of average share a = 1 / G stand at the ends [L, H] of what the
-measure can be, for clusters that were not drawn (as Agresti and Coull 1998 add pseudo-trials to
-shares). Its centre is (m + a (L + H)) / (1 + 2 a), and the variance above runs over G + 2 clusters
-around it. It stands in for t where t has nothing to stand on: below `FEWEST` clusters, where all
-are equal (then, if they lie at an end, by the exact binomial bound of Clopper and Pearson 1934), or
-where so few contribute that their effective number (sum of e^2)^2 / sum of e^4 is below
+allows for them. Two pseudo-clusters of average share a = 1 / G stand at the ends [L, H] of the
+range of the measure, for clusters that were not drawn (as Agresti and Coull 1998 add pseudo-trials
+to shares). Its centre is (m + a (L + H)) / (1 + 2 a), and the variance above runs over G + 2
+clusters around it. It stands in for t where t has nothing to stand on: below `FEWEST` clusters,
+where all are equal (then, if they lie at an end, by the exact binomial bound of Clopper and Pearson
+1934), or where so few contribute that their effective number (sum of e^2)^2 / sum of e^4 is below
 `CONTRIBUTING` (an eighth of all, of few). Interval, p, equivalence, minimum detectable effect and
 ranks all invert one statistic, (centre - null) / error with Student's t: they cannot disagree.
 
@@ -27,8 +27,6 @@ the degrees of freedom of the way that has the fewest clusters.
 Figures of different kinds of judgement (the world of the truth, the world of the lie; two rows) are
 strata: a cluster's share and the number of clusters are counted within each, and the stratum of the
 fewest gives the degrees of freedom.
-
-The arrays that scores are computed in, and sums over clusters.
 """
 
 import math
@@ -60,13 +58,13 @@ def codes_of(keys: Sequence[Hashable]) -> Places:
     return np.array([numbers[key] for key in keys], dtype=np.int64)
 
 
-def by_cluster(values: npt.ArrayLike, of: Places) -> tuple[Floats, Floats]:
+def by_cluster(values: npt.ArrayLike, cluster: Places) -> tuple[Floats, Floats]:
     """Sums and sizes of the clusters, numbered from 0 without a gap. values: questions, or
     questions × measures."""
     table = np.asarray(values, dtype=np.float64)
-    order = np.argsort(of, kind="stable")
-    starts = np.flatnonzero(np.diff(of[order], prepend=-1))
-    return np.add.reduceat(table[order], starts, axis=0), np.bincount(of).astype(np.float64)
+    order = np.argsort(cluster, kind="stable")
+    starts = np.flatnonzero(np.diff(cluster[order], prepend=-1))
+    return np.add.reduceat(table[order], starts, axis=0), np.bincount(cluster).astype(np.float64)
 
 
 ErrorKind: TypeAlias = Literal["cr3", "cr1"]
@@ -188,12 +186,12 @@ class Influences:
 
     def on(self, questions: Collection[str]) -> "Influences | None":
         """The figure on some of its questions; None if it has none of them."""
-        kept = [n for n, id in enumerate(self.questions) if id in questions]
-        if len(kept) == len(self.questions):
+        places = [n for n, id in enumerate(self.questions) if id in questions]
+        if len(places) == len(self.questions):
             return self
-        ways = {way: keys[kept] for way, keys in self.ways.items()}
-        ids = tuple(self.questions[n] for n in kept)
-        return of_questions(ids, self.values[kept], ways, self.ends) if kept else None
+        ways = {way: keys[places] for way, keys in self.ways.items()}
+        ids = tuple(self.questions[n] for n in places)
+        return of_questions(ids, self.values[places], ways, self.ends) if places else None
 
     def settled(self) -> "Influences":
         """This mean, whose values are so by definition: if all are equal, its ends are one, and it
@@ -234,8 +232,8 @@ class Influences:
         parts: list[tuple[int, Jackknife]] = []
         for count in range(1, len(names) + 1):
             for chosen in combinations(names, count):
-                of = codes[chosen[0]] if count == 1 else _crossed([codes[name] for name in chosen])
-                part = self._one_way(of, error, self.ends if chosen == (finest,) else None)
+                way = codes[chosen[0]] if count == 1 else _crossed([codes[name] for name in chosen])
+                part = self._one_way(way, error, self.ends if chosen == (finest,) else None)
                 if part is None:
                     reason = f"one {' × '.join(chosen)} has all judgements of a kind"
                     return Estimate(self.value, self.n, 1, ways=names, reason=reason)
@@ -251,7 +249,7 @@ class Influences:
             wide, _ = _summed([(sign, part.variance) for sign, part in parts], len(names))
             guard = Guard(math.sqrt(wide), float(finest_part.centre[0]), finest_part.shrink)
         scale = max(float(np.abs(self.psi).max(initial=0.0)), abs(self.value))
-        found = Estimate(
+        estimate = Estimate(
             self.value,
             self.n,
             min(part.clusters for part in one_way.values()),
@@ -265,7 +263,7 @@ class Influences:
             errors={name: math.sqrt(part.sampling[0]) for name, part in one_way.items()},
         )
         few = "" if error == "cr1" else finest_part.few(0, "clusters")
-        return _settled(found, scale, few, interval)
+        return _settled(estimate, scale, few, interval)
 
     def _one_way(self, codes: Places, error: ErrorKind, ends: Ends | None) -> "Jackknife | None":
         """Variance by one kind of cluster; None if one of them holds a stratum."""
@@ -288,18 +286,18 @@ def _summed(parts: Sequence[tuple[int, Floats]], ways: int) -> tuple[float, bool
     return max(variance, 0.0), False
 
 
-def _settled(found: Estimate, scale: float, few: str, interval: Interval) -> Estimate:
+def _settled(one: Estimate, scale: float, few: str, interval: Interval) -> Estimate:
     """The estimate by t, or by the guard if that is asked for or t is not valid. scale: of the
     figures that its errors come from. few: why t is not valid; empty where it is."""
     # Equal values leave a variance of rounding errors, which is not an interval.
-    none = (found.error or 0.0) <= NOTHING * scale
-    if none and (found.guard is None or found.guard.error <= NOTHING * scale):
-        reason = "all clusters are equal" if found.value else ""
-        return Estimate(found.value, found.n, found.clusters, ways=found.ways, reason=reason)
+    none = (one.error or 0.0) <= NOTHING * scale
+    if none and (one.guard is None or one.guard.error <= NOTHING * scale):
+        reason = "all clusters are equal" if one.value else ""
+        return Estimate(one.value, one.n, one.clusters, ways=one.ways, reason=reason)
     why = "all problems equal" if none else few or ASKED_FOR * (interval == "conservative")
-    if found.guard is None or not why:
-        return found
-    return replace(found, error=0.0 if none else found.error, conservative=why)
+    if one.guard is None or not why:
+        return one
+    return replace(one, error=0.0 if none else one.error, conservative=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,15 +349,15 @@ def jackknife(
     if shares.max() > 1 - NOTHING:
         return None
     effective = float((1 / np.square(shares).sum(axis=0)).min())
-    each, (low, high), free = shares[:, :, None], ends, np.isnan(ends[0])
-    squares = np.square((psi / (1 - each)).sum(axis=1))
+    part, (low, high), free = shares[:, :, None], ends, np.isnan(ends[0])
+    squares = np.square((psi / (1 - part)).sum(axis=1))
     total, fourth = squares.sum(axis=0), np.square(squares).sum(axis=0)
     contributing = np.divide(total**2, fourth, out=np.zeros_like(total), where=fourth > 0)
     plain = total * (g - 1) / g
     a = 1 / float((shares > 0).sum(axis=0).min())
     shrink = 1 + 2 * a
     centre = (values + a * (low + high)) / shrink
-    moved = ((psi + each / k * (values - centre)) / (shrink - each)).sum(axis=1)
+    moved = ((psi + part / k * (values - centre)) / (shrink - part)).sum(axis=1)
     pseudo = (a / (1 + a)) ** 2 * ((low - centre) ** 2 + (high - centre) ** 2)
     variance = (np.square(moved).sum(axis=0) + pseudo) * (g + 1) / (g + 2)
     return Jackknife(
@@ -445,16 +443,16 @@ def together(rows: Mapping[str, Influences]) -> Rows:
     if not rows:
         raise ValueError("rows to compare: at least one is required")
     first, *others = rows.values()
-    ids, kept = first.questions, np.arange(len(first.questions))
+    ids, places = first.questions, np.arange(len(first.questions))
     if any(other.questions != ids for other in others):
         shared = set(ids).intersection(*(other.questions for other in others))
-        kept = np.flatnonzero([id in shared for id in ids])
-        ids = tuple(first.questions[n] for n in kept)
+        places = np.flatnonzero([id in shared for id in ids])
+        ids = tuple(first.questions[n] for n in places)
     if not ids:
         raise ValueError(f"the rows {', '.join(rows)} share no question")
-    keys, columns = first.ways["problem"][kept], []
+    keys, columns = first.ways["problem"][places], []
     for name, row in rows.items():
-        at = kept
+        at = places
         if row.questions != first.questions:
             place = {id: n for n, id in enumerate(row.questions)}
             at = np.array([place[id] for id in ids])
@@ -471,8 +469,8 @@ def averaged(figures: Iterable[Influences]) -> Influences | None:
     a figure, or without such a question."""
     every = list(figures)
     summed = every[0] if every else None
-    for each in every[1:]:
-        summed = summed.less(each * -1.0) if summed else None
+    for sample in every[1:]:
+        summed = summed.less(sample * -1.0) if summed else None
     return summed * (1 / len(every)) if summed else None
 
 
@@ -481,18 +479,18 @@ def estimates(
 ) -> tuple[Estimate, ...]:
     """Figures with their intervals: means over the same questions in one product."""
     alike: dict[tuple[tuple[str, ...], bytes], list[int]] = {}
-    found: dict[int, Estimate] = {}
+    by_place: dict[int, Estimate] = {}
     for n, sample in enumerate(samples):
         if sample.alone:
             alike.setdefault((sample.questions, sample.ways["problem"].tobytes()), []).append(n)
         else:
-            found[n] = sample.estimate(error, interval)
+            by_place[n] = sample.estimate(error, interval)
     for places in alike.values():
         block = [samples[n] for n in places]
         codes, ends = codes_of(block[0].ways["problem"].tolist()), [s.ends for s in block]
         figures = means(np.array([s.values for s in block]), codes, ends, error, interval)
-        found.update(zip(places, figures, strict=True))
-    return tuple(found[n] for n in range(len(samples)))
+        by_place.update(zip(places, figures, strict=True))
+    return tuple(by_place[n] for n in range(len(samples)))
 
 
 def means(
@@ -505,35 +503,35 @@ def means(
     """Means of columns over the same judgements. codes: the cluster of each judgement."""
     sizes, n = np.bincount(codes).astype(np.float64), len(codes)
     shares, step = (sizes / sizes.sum())[:, None], max(1, BLOCK // n)
-    found: list[Estimate] = []
+    every: list[Estimate] = []
     for start in range(0, len(columns), step):
         values = np.array(columns[start : start + step], np.float64)
         mean = np.array([math.fsum(column) / n for column in values.tolist()])
-        its = ends[start : start + step]
+        spans = ends[start : start + step]
         psi = by_cluster((values - mean[:, None]).T / n, codes)[0][:, None]
-        part = jackknife(psi, shares, mean, _ends(its), error) if len(sizes) > 1 else None
+        part = jackknife(psi, shares, mean, _ends(spans), error) if len(sizes) > 1 else None
         if part is None:
             reason = "it needs at least two problems or groups"
-            found += [Estimate(m, n, len(sizes), ways=WAY, reason=reason) for m in mean.tolist()]
+            every += [Estimate(m, n, len(sizes), ways=WAY, reason=reason) for m in mean.tolist()]
             continue
         figures = (mean, np.sqrt(part.sampling), np.sqrt(part.variance), part.centre)
-        lines = zip(*(f.tolist() for f in figures), np.abs(values).max(axis=1).tolist(), its,
+        lines = zip(*(f.tolist() for f in figures), np.abs(values).max(axis=1).tolist(), spans,
                     strict=True)  # fmt: skip
         unit = "problems" if len(sizes) == n else "groups"
-        for place, (m, own, wide, centre, scale, each) in enumerate(lines):
+        for place, (m, stderr, wide, centre, scale, bound) in enumerate(lines):
             few = "" if error == "cr1" else part.few(place, unit)
-            guard = Guard(wide, centre, part.shrink) if each and error == "cr3" else None
+            guard = Guard(wide, centre, part.shrink) if bound and error == "cr3" else None
             by_t = Estimate(
-                m, n, len(sizes), own, part.degrees, guard, ends=each, effective=part.effective,
+                m, n, len(sizes), stderr, part.degrees, guard, ends=bound, effective=part.effective,
                 method=METHODS[error], ways=WAY,
             )  # fmt: skip
-            found.append(_settled(by_t, scale, few, interval))
-    return found
+            every.append(_settled(by_t, scale, few, interval))
+    return every
 
 
 def _ends(ends: Sequence[Ends | None]) -> Floats:
     """The ends of some values, 2 × values; NaN for those without."""
-    return np.array([each or (np.nan, np.nan) for each in ends], np.float64).T
+    return np.array([pair or (np.nan, np.nan) for pair in ends], np.float64).T
 
 
 def jackknifed(value: float, without: Floats, n: int, ends: Ends | None = None) -> Estimate:
@@ -557,7 +555,7 @@ def _crossed(ways: Sequence[Keys]) -> Places:
     """Codes of the combinations of clusters that occur."""
     codes: Places = np.zeros(len(ways[0]), np.int64)
     for keys in ways:
-        own = np.unique(keys, return_inverse=True)[1].astype(np.int64)
-        joint = codes * (int(own.max(initial=0)) + 1) + own
+        numbers = np.unique(keys, return_inverse=True)[1].astype(np.int64)
+        joint = codes * (int(numbers.max(initial=0)) + 1) + numbers
         codes = np.unique(joint, return_inverse=True)[1].astype(np.int64)
     return codes

@@ -103,8 +103,8 @@ class Judgements:
             if (column := getattr(self, name)) is not None:
                 columns[name] = column[lines]
         codes = {kind: codes[lines] for kind, codes in self.codes.items()}
-        kept = np.arange(len(self))[lines].tolist() if self.beliefs else ()
-        beliefs = [self.beliefs[n] for n in kept]
+        places = np.arange(len(self))[lines].tolist() if self.beliefs else ()
+        beliefs = [self.beliefs[n] for n in places]
         return replace(self, **columns, codes=codes, beliefs=beliefs)
 
     def after(self, rounds: int) -> "Judgements":
@@ -113,8 +113,8 @@ class Judgements:
         worlds = self.worlds.copy()
         for n, beliefs in enumerate(self.beliefs):
             if beliefs:
-                heard = [probs for k, probs in beliefs if k <= rounds] or [beliefs[0][1]]
-                worlds[n, self.ran[n], : self.answers[n]] = heard[-1]
+                past = [probs for k, probs in beliefs if k <= rounds] or [beliefs[0][1]]
+                worlds[n, self.ran[n], : self.answers[n]] = past[-1]
         return replace(self, worlds=worlds)
 
     @classmethod
@@ -127,31 +127,31 @@ class Judgements:
         beliefs = dict[int, tuple[tuple[int, tuple[float, ...]], ...]]()
         count = 0
         none: tuple[float, ...] = ()
-        for count, each in enumerate(every, start=1):
-            k = len(each.values)
+        for count, judgement in enumerate(every, start=1):
+            k = len(judgement.values)
             none = none if len(none) >= k else (np.nan,) * k
-            questions.add(str(each.question))
+            questions.add(str(judgement.question))
             if len(questions.known) > len(ids):
-                ids.append(each.question)
-            for kind in each.keys.keys() - keys.keys():
+                ids.append(judgement.question)
+            for kind in judgement.keys.keys() - keys.keys():
                 keys[kind] = _Names(count - 1)
             for kind, names in keys.items():
-                names.add(each.keys.get(kind))
-            flat["values"].extend(each.values)
-            flat["first"].extend(each.first or none[:k])
-            for world in each.worlds:
+                names.add(judgement.keys.get(kind))
+            flat["values"].extend(judgement.values)
+            flat["first"].extend(judgement.first or none[:k])
+            for world in judgement.worlds:
                 flat["worlds"].extend(world or none[:k])
                 ran.append(world != ())
             answers.append(k)
-            everywhere.append(each.everywhere)
-            line.append(each.line)
-            if each.beliefs:
-                beliefs[count - 1] = each.beliefs
+            everywhere.append(judgement.everywhere)
+            line.append(judgement.line)
+            if judgement.beliefs:
+                beliefs[count - 1] = judgement.beliefs
         if not count:
             raise ValueError("no judgements")
         sizes: Places = np.frombuffer(answers, np.int64)
         # Their numbers are what is needed from here on, and they are a third of the memory.
-        known = {kind: tuple(names.known) for kind, names in keys.items()}
+        names_of = {kind: tuple(names.known) for kind, names in keys.items()}
         questions.known.clear()
 
         def padded(cells: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
@@ -159,13 +159,13 @@ class Judgements:
             most = int(sizes.max())
             if len(cells) == count * most**width:
                 return cells.reshape(count, *(most,) * width)
-            found: Floats = np.full((count, *(most,) * width), np.nan)
+            table: Floats = np.full((count, *(most,) * width), np.nan)
             starts = np.cumsum(sizes**width) - sizes**width
             for k in np.unique(sizes).tolist():
                 lines = np.flatnonzero(sizes == k)
                 at = starts[lines, None] + np.arange(k**width)
-                found[np.ix_(lines, *[np.arange(k)] * width)] = cells[at].reshape(-1, *(k,) * width)
-            return found
+                table[np.ix_(lines, *[np.arange(k)] * width)] = cells[at].reshape(-1, *(k,) * width)
+            return table
 
         return cls(
             np.frombuffer(questions.codes, np.int64),
@@ -178,7 +178,7 @@ class Judgements:
             np.frombuffer(line, np.int64),
             {kind: np.frombuffer(names.codes, np.int64) for kind, names in keys.items()},
             ids,
-            known,
+            names_of,
             beliefs=[beliefs.get(n, ()) for n in range(count)] if beliefs else (),
         )
 
@@ -195,17 +195,17 @@ class Judgements:
     @property
     def best(self) -> Flags:
         """Which answers are the most valuable, judgements × answers."""
-        found: Flags = self.values == np.nanmax(self.values, axis=1, keepdims=True)
-        return found
+        best: Flags = self.values == np.nanmax(self.values, axis=1, keepdims=True)
+        return best
 
     def clusters(self, ways: Sequence[str] = ()) -> dict[str, Keys]:
         """The clusters of these kinds, or of every kind that all judgements have. ValueError for a
         kind that a judgement lacks, with its line.
 
         `problem`: the group of a question, or the question; `question`, `line`: each by itself."""
-        whole = [kind for kind, codes in self.codes.items() if codes.min(initial=0) >= 0]
-        found: dict[str, Keys] = {}
-        for way in ways or whole:
+        kinds = [kind for kind, codes in self.codes.items() if codes.min(initial=0) >= 0]
+        clusters: dict[str, Keys] = {}
+        for way in ways or kinds:
             codes = self.codes.get(way)
             if codes is None and way == "question":
                 codes = self.question
@@ -219,24 +219,24 @@ class Judgements:
             if codes is None or codes.min(initial=0) < 0:
                 at = self.line[0 if codes is None else int(np.argmin(codes))]
                 raise ValueError(f"line {at} names no {way}")
-            found[way] = codes
-        return found
+            clusters[way] = codes
+        return clusters
 
     def by(self, *kinds: str) -> "dict[str, Judgements]":
         """The judgements by their names of these kinds, in the order in which they come."""
-        known = [kind for kind in kinds if kind in self.codes]
-        if not known:
+        chosen = [kind for kind in kinds if kind in self.codes]
+        if not chosen:
             return {"": self}
-        columns = np.stack([self.codes[kind] for kind in known])
-        every, first, of = np.unique(columns, axis=1, return_index=True, return_inverse=True)
-        found = {}
+        columns = np.stack([self.codes[kind] for kind in chosen])
+        every, first, group = np.unique(columns, axis=1, return_index=True, return_inverse=True)
+        parts = {}
         for n in np.argsort(first).tolist():
             names = (
                 self.names[kind][code] if code >= 0 else ""
-                for kind, code in zip(known, every[:, n].tolist(), strict=True)
+                for kind, code in zip(chosen, every[:, n].tolist(), strict=True)
             )
-            found[" ".join(filter(None, names))] = self[of.ravel() == n]
-        return found
+            parts[" ".join(filter(None, names))] = self[group.ravel() == n]
+        return parts
 
     def repeated(self, kinds: Sequence[str]) -> tuple[int, int] | None:
         """The first judgement that judges a world of a question again while all these keys are
@@ -255,18 +255,18 @@ class Judgements:
         n = int(np.argmin(later))
         return int(later[n]), int(order[:-1][same][n])
 
-    def contradicted(self, held: Floats | Places) -> tuple[int, int] | None:
-        """The first judgement that differs in what is `held` of its question, a line each, from an
-        earlier one of the question: their places; None if all agree."""
+    def contradicted(self, values: Floats | Places) -> tuple[int, int] | None:
+        """Places of the first judgement whose line of `values` differs from an earlier one of the
+        same question, and of the earlier one; None if all agree."""
         question = self.question + (self.codes.get("file", 0 * self.line) << 40)
-        _, first, of = np.unique(question, return_index=True, return_inverse=True)
-        earlier = first[of]
-        other = np.flatnonzero((held != held[earlier]).any(axis=1))
+        _, first, place = np.unique(question, return_index=True, return_inverse=True)
+        earlier = first[place]
+        other = np.flatnonzero((values != values[earlier]).any(axis=1))
         return (int(other[0]), int(earlier[other[0]])) if len(other) else None
 
     def verdicts(self) -> tuple[Places, Places, Floats]:
         """Judgement, world and probabilities of every verdict. One on all worlds counts once."""
         present = self.ran & ~self.lost
         present[self.everywhere, 1:] = False
-        of, world = np.nonzero(present)
-        return of, world, self.worlds[of, world]
+        line, world = np.nonzero(present)
+        return line, world, self.worlds[line, world]

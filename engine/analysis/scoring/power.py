@@ -122,19 +122,19 @@ def mde(
     return high
 
 
-def design_effect(values: Floats, of: Places) -> float:
+def design_effect(values: Floats, cluster: Places) -> float:
     """Factor by which clustering inflates the variance of a mean: 1 + (mean size of the others in a
     question's cluster) × correlation (Kish 1965), by the analysis-of-variance correlation; at least
     1, and 1 if every cluster is a single question.
 
     Mean cluster size is weighted by questions, sum of n_c^2 / n, and so holds for unequal ones.
     """
-    sums, sizes = by_cluster(values, of)
+    sums, sizes = by_cluster(values, cluster)
     n, g = float(sizes.sum()), len(sizes)
     if g < 2 or n == g:
         return 1.0
     means = sums / sizes
-    within = float(np.square(values - means[of]).sum()) / (n - g)
+    within = float(np.square(values - means[cluster]).sum()) / (n - g)
     between = float((sizes * np.square(means - values.mean())).sum()) / (g - 1)
     size = (n - float((sizes**2).sum()) / n) / (g - 1)
     total = between + (size - 1) * within
@@ -142,10 +142,10 @@ def design_effect(values: Floats, of: Places) -> float:
     return 1 + (float((sizes**2).sum()) / n - 1) * rho
 
 
-def fewest_clusters(values: Floats, of: Places) -> float:
+def fewest_clusters(values: Floats, cluster: Places) -> float:
     """Clusters from which t stands (`Jackknife.stands`), if of more of them the same share
     contributes as of these values."""
-    sums, sizes = by_cluster(values - values.mean(), of)
+    sums, sizes = by_cluster(values - values.mean(), cluster)
     squares = np.square(sums / (len(values) - sizes)) if len(sizes) > 1 else sums * 0
     fourth = float(np.square(squares).sum())
     share = float(squares.sum()) ** 2 / fourth / len(sizes) if fourth else 0.0

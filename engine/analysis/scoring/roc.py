@@ -77,8 +77,8 @@ class Detection(NamedTuple):
 def at_threshold(attacks: ClassScores, honest: ClassScores, threshold: float) -> Detection:
     """Detection at a threshold that other runs decided."""
     caught, alarms = (
-        of_questions(each.ids, each.scores > threshold, each.groups, RATE).estimate()
-        for each in (attacks, honest)
+        of_questions(group.ids, group.scores > threshold, group.groups, RATE).estimate()
+        for group in (attacks, honest)
     )
     return Detection(threshold, caught, alarms)
 
@@ -103,7 +103,7 @@ def at_rate(attacks: ClassScores, honest: ClassScores, rate: float) -> Detection
         return at._replace(caught=without)
     random, values = np.random.default_rng(0), list[Floats]()
     for _ in range(DRAWS // BLOCK):
-        weights = [_resampled(each, random) for each in (honest, attacks)]
+        weights = [_resampled(group, random) for group in (honest, attacks)]
         values.append(_detected(attacks, honest, rate, *weights)[1])
     low, high = np.nanpercentile(np.concatenate(values), [2.5, 97.5]).tolist()
     clusters = len({*attacks.keys})
@@ -144,9 +144,9 @@ def selected(
     """The actual coverage, and the share right among the most confident verdicts. Verdicts as
     confident as the last one are included."""
     most = max(1, math.ceil(coverage * len(confidence) - 1e-9))
-    kept = np.flatnonzero(confidence >= np.sort(confidence)[-most]).tolist()
-    chosen = [ids[n] for n in kept], right[kept], [groups[n] for n in kept]
-    return len(kept) / len(confidence), of_questions(*chosen, RATE)
+    places = np.flatnonzero(confidence >= np.sort(confidence)[-most]).tolist()
+    chosen = [ids[n] for n in places], right[places], [groups[n] for n in places]
+    return len(places) / len(confidence), of_questions(*chosen, RATE)
 
 
 def guaranteed(
