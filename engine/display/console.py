@@ -50,7 +50,7 @@ class PrintableConsole(Console):
 
 class _Inert(RenderHook):
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        return [_Printable(each) for each in renderables]
+        return [_Printable(one) for one in renderables]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +90,24 @@ async def _live(
     assert isinstance(writer, TerminalWriter)
     # Emoji would be looked up in a module that is loaded in the middle of a run.
     console = Console(file=out, highlight=False, emoji=False, force_jupyter=False)
-    with Live(console=console, auto_refresh=False, transient=True) as shown:
+    with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             if writer.behind:
                 # Frames that nobody sees are left out.
                 await asyncio.sleep(FRAME * speed)
                 continue
-            told = figures(now := snapshot())
+            text = figures(now := snapshot())
             bar = Table.grid(padding=(0, 1))
             # On a narrow terminal the figures need the room more.
-            room = min(30, console.width // 6, console.width - len(told) - len("·   "))
-            done = ProgressBar(total=max(now.total, 1), completed=now.finished, width=room)
+            room = min(30, console.width // 6, console.width - len(text) - len("·   "))
+            progress = ProgressBar(total=max(now.total, 1), completed=now.finished, width=room)
             bar.add_row(
                 Text("·", style="dim"),
-                *([done] if room >= MIN_BAR else []),
-                Text(told, no_wrap=True, overflow="ellipsis"),
+                *([progress] if room >= MIN_BAR else []),
+                Text(text, no_wrap=True, overflow="ellipsis"),
             )
             models = [Text(printable(f"·   {line}"), style="dim") for line in now.models]
-            shown.update(
+            live.update(
                 Group(bar, *models, *([Text(printable(now.note))] if now.note else [])),
                 refresh=True,
             )

@@ -122,7 +122,7 @@ async def progress(
         showing.cancel()
         await asyncio.wait([showing])
         now = snapshot()
-        _line(out, now, _figures(now, clock=clock, left=False))
+        _line(out, now, _figures(now, clock=clock, eta=False))
 
 
 class _Clock:
@@ -150,14 +150,14 @@ class _Clock:
 def _line(out: TextIO, now: Snapshot, figures: str, *models: str) -> None:
     """Figures, and under them a line for each model; as one object where logs are JSON."""
     if as_json():
-        kept = {name: value for name, value in asdict(now).items() if name != "models"}
-        lines = [log_line(figures, **kept, models=models)]
+        counts = {name: value for name, value in asdict(now).items() if name != "models"}
+        lines = [log_line(figures, **counts, models=models)]
     else:
         lines = [printable(f"· {line}") for line in (figures, *(f"  {line}" for line in models))]
     print(*lines, sep="\n", file=out, flush=True)
 
 
-def _figures(now: Snapshot, *, clock: _Clock, left: bool = True) -> str:
+def _figures(now: Snapshot, *, clock: _Clock, eta: bool = True) -> str:
     ways = (now.new, "sent"), (now.stored, "from cache"), (now.shared, "reused")
     answered = ", ".join(f"{count:,} {how}" for count, how in ways if count or how == "sent")
     parts = [
@@ -167,6 +167,6 @@ def _figures(now: Snapshot, *, clock: _Clock, left: bool = True) -> str:
         f"{now.refused:,} refused" if now.refused else "",
         f"{now.failed:,} failed",
     ]
-    rest = clock.left(now) if left else None
-    parts.append(f"{duration(rest)} left" if rest is not None else duration(clock.elapsed))
+    seconds = clock.left(now) if eta else None
+    parts.append(f"{duration(seconds)} left" if seconds is not None else duration(clock.elapsed))
     return "  ".join(filter(None, parts))

@@ -66,8 +66,8 @@ class Table:
             ("head", tuple(map(one_line, self.head))),
             ("body", tuple(tuple(map(one_line, cells)) for cells in self.body)),
             ("notes", tuple(one_line(note, MOST_NOTE) for note in self.notes)),
-            ("alike", tuple(one_line(each, MOST_NOTE) for each in self.alike)),
-            ("above", tuple(one_line(each, MOST_NOTE) for each in self.above)),
+            ("alike", tuple(one_line(text, MOST_NOTE) for text in self.alike)),
+            ("above", tuple(one_line(text, MOST_NOTE) for text in self.above)),
             ("heads", tuple(map(one_line, self.heads))),
             ("spans", tuple((one_line(head), count) for head, count in self.spans)),
         ):
@@ -123,8 +123,8 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
     further lines."""
     if not (width and text):
         return [text]
-    whole = re.sub(r" \[[^][]{,40}\]", lambda found: found[0].replace(" ", "\xa0"), text)
-    lines = wrap(whole, max(width, 1), subsequent_indent=indent, break_on_hyphens=False)
+    joined = re.sub(r" \[[^][]{,40}\]", lambda match: match[0].replace(" ", "\xa0"), text)
+    lines = wrap(joined, max(width, 1), subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace("\xa0", " ") for line in lines]
 
 
@@ -133,18 +133,18 @@ def _aligned(table: Table, gap: int, width: int | None) -> list[str]:
 
     def row(fields: Sequence[str]) -> list[str]:
         runs_on = _runs_on(table, fields)
-        left = table.left + runs_on
+        on_left = table.left + runs_on
         room = [*widths[: table.left], *[0] * (len(fields) - table.left)]
         if runs_on and width:
-            taken = sum(widths[: table.left]) + gap * table.left + len(indent)
-            room[table.left] = max(width - taken, LEAST)
+            used = sum(widths[: table.left]) + gap * table.left + len(indent)
+            room[table.left] = max(width - used, LEAST)
         columns = [
-            _name_lines(field, room[n]) if n < left and room[n] else [field]
+            _name_lines(field, room[n]) if n < on_left and room[n] else [field]
             for n, field in enumerate(fields)
         ]
         return [
             (indent + (" " * gap).join(
-                field.ljust(size) if n < left else field.rjust(size)
+                field.ljust(size) if n < on_left else field.rjust(size)
                 for n, (field, size) in enumerate(zip(line, widths, strict=True))
             )).rstrip()
             for line in zip_longest(*columns, fillvalue="")
@@ -213,11 +213,11 @@ def _fitted(table: Table, width: int, gap: int) -> Table:
 
 def _longest_words(table: Table) -> tuple[int, ...]:
     """By column of names, the width that keeps every word whole; of one never wrapped, its own."""
-    found = []
+    sizes = []
     for n, size in enumerate(_widths(table)[: table.left]):
         words = [word for line in (table.head, *table.body) for word in line[n].split()]
-        found.append(size if n < table.whole else min(size, max(map(len, words), default=0)))
-    return tuple(found)
+        sizes.append(size if n < table.whole else min(size, max(map(len, words), default=0)))
+    return tuple(sizes)
 
 
 def bare(text: str) -> str:
@@ -232,23 +232,23 @@ def _bare(table: Table) -> Table:
 
 def _without_what_is_alike(table: Table, first: int) -> Table:
     """Without the first columns that have one value."""
-    alike, kept = [], []
+    alike, columns = [], []
     for n, (head, *cells) in enumerate(zip(table.head, *table.body, strict=True)):
         if 0 < n < first and len(set(cells)) == 1:
             alike += [f"{head} {cells[0]}"] * bool(cells[0])
         else:
-            kept.append(n)
-    left = sum(n < table.left for n in kept)
-    return replace(_columns(table, kept), left=left, alike=(*table.alike, *alike))
+            columns.append(n)
+    on_left = sum(n < table.left for n in columns)
+    return replace(_columns(table, columns), left=on_left, alike=(*table.alike, *alike))
 
 
 def _runs_on(table: Table, fields: Sequence[str]) -> bool:
     return "".join(fields[table.left : table.left + 1]).startswith(NOT_MEASURED)
 
 
-def _columns(table: Table, kept: Sequence[int]) -> Table:
-    body = tuple(tuple(row[n] for n in kept) for row in table.body)
-    return replace(table, head=tuple(table.head[n] for n in kept), body=body)
+def _columns(table: Table, chosen: Sequence[int]) -> Table:
+    body = tuple(tuple(row[n] for n in chosen) for row in table.body)
+    return replace(table, head=tuple(table.head[n] for n in chosen), body=body)
 
 
 def as_markdown(table: Table) -> str:
@@ -324,7 +324,7 @@ def latex_table(
             for n, width in enumerate(widths[:left])
         ]
         columns = [f"p{{{points:.0f}pt}}" for points in room]
-    shown = [
+    head_lines = [
         rf"\multicolumn{{{len(head)}}}{{@{{}}l@{{}}}}{{\emph{{{cells[0]}}}}} \\"
         if len(cells) == 1
         else " & ".join([RAGGED * over + cell for cell in cells[:left]] + [*cells[left:]]) + r" \\"
@@ -336,7 +336,7 @@ def latex_table(
     above = [f"% {one_line(line, MOST_NOTE)}" for line in comments if line.strip()]
     caption = rf"\caption{{{latex_cell(one_line(caption, MOST_NOTE))}}}"
     if long:
-        found = [
+        out = [
             r"% longtable needs \onecolumn and the package longtable",
             *above,
             rf"{{{size}",
@@ -346,25 +346,25 @@ def latex_table(
             r"\endfirsthead",
             *top,
             r"\endhead",
-            *shown,
+            *head_lines,
             r"\bottomrule",
             r"\end{longtable}}",
         ]
     else:
         kind = "table*" if page == PAGE else "table"
-        found = [
+        out = [
             *above,
             rf"\begin{{{kind}}}",
             rf"\centering{size}\setlength{{\belowcaptionskip}}{{4pt}}",
             caption,
             rf"\begin{{tabular}}{{{form}}}",
             *top,
-            *shown,
+            *head_lines,
             r"\bottomrule",
             r"\end{tabular}",
             rf"\end{{{kind}}}",
         ]
-    return "\n".join(found)
+    return "\n".join(out)
 
 
 RAGGED = r"\raggedright\hangindent=1em "

@@ -25,8 +25,8 @@ def printable(text: str) -> str:
 def one_line(text: str, most: int = 400) -> str:
     """`text` as one line of at most `most` characters, so that a name cannot forge another line."""
     line = printable(text).replace("\n", "\\u000a")
-    kept = most - len(" … 1,000,000,000 more characters")
-    return line if len(line) <= most else f"{line[:kept]} … {len(line) - kept:,} more characters"
+    room = most - len(" … 1,000,000,000 more characters")
+    return line if len(line) <= most else f"{line[:room]} … {len(line) - room:,} more characters"
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
@@ -54,8 +54,8 @@ def short(amount: float) -> str:
 
 def duration(seconds: float) -> str:
     """`0:00:06`; days are counted in hours."""
-    whole = round(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+    total = round(seconds)
+    return f"{total // 3600}:{total // 60 % 60:02}:{total % 60:02}"
 
 
 def dollars(amount: float | None) -> str:

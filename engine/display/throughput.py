@@ -95,8 +95,8 @@ class LimitStatistics:
     def wait(self, model: str, cells: int) -> str:
         """The line of a model that waits. cells: those that wait for its replies."""
         assert self.binding is not None
-        left = self.binding.amount
-        probe = "now" if left == math.inf else f"in {left // 60:.0f}:{left % 60:02.0f}"
+        seconds = self.binding.amount
+        probe = "now" if seconds == math.inf else f"in {seconds // 60:.0f}:{seconds % 60:02.0f}"
         return (
             f"waiting for {model}: {_clipped(self.words or self.fault)}, "
             f"{counted(cells, 'cell')} held, next try {probe} "
@@ -113,19 +113,19 @@ class LimitStatistics:
         return "  ".join(filter(None, parts))
 
 
-def lines(known: Mapping[str, LimitStatistics], cells: Callable[[str], int]) -> tuple[str, ...]:
+def lines(models: Mapping[str, LimitStatistics], cells: Callable[[str], int]) -> tuple[str, ...]:
     """For the display, a line for each model. cells: how many wait for a model's replies."""
-    names = {model: clipped(model) for model in known}
+    names = {model: clipped(model) for model in models}
     width = max(map(len, names.values()), default=0)
     return tuple(
         now.wait(model, cells(model)) if now.waits else f"{names[model]:<{width}}  {now}"
-        for model, now in known.items()
+        for model, now in models.items()
     )
 
 
-def busy(known: Mapping[str, LimitStatistics]) -> bool:
+def busy(models: Mapping[str, LimitStatistics]) -> bool:
     """Whether calls wait for some model."""
-    return any(each.waiting or each.in_flight >= each.width for each in known.values())
+    return any(one.waiting or one.in_flight >= one.width for one in models.values())
 
 
 def clipped(name: str) -> str:

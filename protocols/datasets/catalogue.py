@@ -66,20 +66,20 @@ def loader(name: str, settings: object, kind: type[Loader] | None = None) -> Loa
     if needed is not None and needed not in settings:
         raise ValueError(f"{name}.{needed}: missing; write {name}: {{{needed}: …}}")
     types = get_type_hints(kind)
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         key: tuple(value) if get_origin(types[key]) is tuple and isinstance(value, list) else value
         for key, value in settings.items()
     }
-    for key, value in given.items():
+    for key, value in options.items():
         try:
             TypeAdapter(types[key]).validate_python(value, strict=True)
         except ValidationError as exc:
             reason = exc.errors(include_url=False)[0]["msg"]
             raise ValueError(f"{name}.{key}: {value!r}: {reason}") from exc
     if form_of(name):
-        given["form"] = name
+        options["form"] = name
     try:
-        return kind(**given)
+        return kind(**options)
     except ValueError as exc:
         raise ValueError(f"{name}.{exc}") from exc
 

@@ -179,16 +179,16 @@ class Columns(BaseModel):
         value = value_of(row, self.choices[0]) if len(self.choices) == 1 else None
         labels: list[str] = []
         if isinstance(value, dict):
-            kept = {name: text for name, text in value.items() if not is_missing(text)}
-            labels = [str(name) for name in kept]
-            raw = [text_of(f"{self.choices[0]}.{name}", text) for name, text in kept.items()]
+            texts_of = {name: text for name, text in value.items() if not is_missing(text)}
+            labels = [str(name) for name in texts_of]
+            raw = [text_of(f"{self.choices[0]}.{name}", text) for name, text in texts_of.items()]
         else:
             raw = self._texts(row, self.choices)
             if len(raw) == 1 and (parts := _written_list(raw[0])):
                 raw = [text_of(self.choices[0], part) for part in parts]
         if self.labels:
-            given = value_of(row, self.labels)
-            labels = [text_of(self.labels, label).strip() for label in _listed(given)]
+            listed = value_of(row, self.labels)
+            labels = [text_of(self.labels, label).strip() for label in _listed(listed)]
             if len(labels) != len(raw):
                 raise ValueError(f"{self.labels}: {len(labels)} labels of {len(raw)} choices")
             if len(set(labels)) < len(labels):
@@ -200,11 +200,11 @@ class Columns(BaseModel):
                 f"{self.choices[0]}: {count} choices; labels go from A to Z, so that "
                 f"{len(LABELS)} are the most"
             )
-        texts, own = raw, list[str]()
+        texts, letters = raw, list[str]()
         if self.letters == "strip" and (carried := own_letters(raw)):
-            texts, own = carried
+            texts, letters = carried
         strict = bool(self.labels)
-        return Choices(tuple(raw), tuple(texts), tuple(labels), tuple(own), strict)
+        return Choices(tuple(raw), tuple(texts), tuple(labels), tuple(letters), strict)
 
     def _texts(self, row: Mapping[str, Any], names: Sequence[str]) -> list[str]:
         """The texts of some columns, in their order; a blank one stays empty."""
@@ -332,10 +332,10 @@ def first_number(rows: Iterable[Row], columns: Columns) -> int | None:
     return None
 
 
-def columns_of(named: object) -> Columns:
+def columns_of(value: object) -> Columns:
     """The columns as a sweep file maps them. ValueError names the entry."""
     try:
-        return Columns.model_validate(named)
+        return Columns.model_validate(value)
     except ValidationError as exc:
         raise ValueError(f"columns: {complaint(exc)}") from exc
 
@@ -351,17 +351,17 @@ def lookup(row: Mapping[str, Any], name: str) -> Any:
     """The value of a column; a name with dots leads into objects. `_ABSENT` if it is not there."""
     if name in row:
         return row[name]
-    head, dot, rest = name.partition(".")
+    head, dot, tail = name.partition(".")
     while dot:
         if head in row:
             inner = row[head]
             if isinstance(inner, Mapping):
-                return lookup(inner, rest)
+                return lookup(inner, tail)
             if isinstance(inner, list) and inner and all(isinstance(i, Mapping) for i in inner):
-                values = [lookup(part, rest) for part in inner]
+                values = [lookup(part, tail) for part in inner]
                 return _ABSENT if _ABSENT in values else values
             return _ABSENT
-        more, dot, rest = rest.partition(".")
+        more, dot, tail = tail.partition(".")
         head = f"{head}.{more}"
     return _ABSENT
 
@@ -440,8 +440,8 @@ def number_of(key: Any) -> int | None:
     if isinstance(key, bool) or not isinstance(key, str | int | float):
         return None
     text = str(key).strip()
-    whole, _, rest = text.partition(".")
-    return int(whole) if whole.isdecimal() and len(whole) < 9 and not rest.strip("0") else None
+    digits, _, zeros = text.partition(".")
+    return int(digits) if digits.isdecimal() and len(digits) < 9 and not zeros.strip("0") else None
 
 
 def _preferred(key: Any) -> str:
@@ -512,19 +512,19 @@ def own_letters(texts: Sequence[str]) -> tuple[list[str], list[str]] | None:
         expected = family[: len(texts)]
         right = [n for n in used if n < len(expected) and tokens[n] == expected[n]]
         if len(right) == len(used) or {tokens[n] for n in used} == set(expected):
-            rest = [
+            stripped = [
                 text[mark.end() :] if mark else text
                 for text, mark in zip(texts, marks, strict=True)
             ]
-            if len(set(rest)) < len(rest):
+            if len(set(stripped)) < len(stripped):
                 # As in `(A) only` and `(B) only`, the letters are the text.
                 return None
-            return rest, [token.upper() for token in tokens]
+            return stripped, [token.upper() for token in tokens]
         bare = [n for n in used if not tokens[n]]
         if right[:1] == [0] and 1 < len(right) == len(used) - len(bare) > len(bare):
-            shown = ", ".join(str(n + 1) for n in right)
+            places = ", ".join(str(n + 1) for n in right)
             raise ValueError(
-                f"choices {shown} begin with letters, as {texts[0][:20]!r} does, and "
+                f"choices {places} begin with letters, as {texts[0][:20]!r} does, and "
                 f"{brief(texts[bare[0]])} does not; take the letters off, or keep them with "
                 "columns: {letters: keep}"
             )

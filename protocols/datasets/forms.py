@@ -151,16 +151,16 @@ class Mapper:
     def _takes(self, row: Row) -> bool:
         """Whether the settings, such as `subject`, take a row."""
         for name, columns in self.form.settings.items():
-            wanted = self.settings.get(name)
-            if not wanted or not columns:
+            setting = self.settings.get(name)
+            if not setting or not columns:
                 continue
             value = next((row[column] for column in columns if column in row), None)
-            if isinstance(wanted, bool) and value is None:
+            if isinstance(setting, bool) and value is None:
                 raise ValueError(
                     f"{columns[0]}: missing; `{name}: true` needs it, as the authors' own files "
                     "have it"
                 )
-            if not (value if isinstance(wanted, bool) else value == wanted):
+            if not (value if isinstance(setting, bool) else value == setting):
                 return False
         return True
 
@@ -227,7 +227,7 @@ class Mapper:
         draw = randomness(self.seed, key, "wrong answers")
         chosen = draw.sample(wrong, min(most - 1, len(wrong)))
         right_work, wrong_work = options.works
-        pairs = [(right, right_work, 1.0), *((each, wrong_work, -1.0) for each in chosen)]
+        pairs = [(right, right_work, 1.0), *((text, wrong_work, -1.0) for text in chosen)]
         return labelled(id, text, pairs, seed=None, passage=passage, group=group), key
 
     def _note(self, notes: Notes, options: Options, problem: Problem, file: str, line: int) -> None:
@@ -252,11 +252,11 @@ def _inner_rows(rows: Iterable[Row], columns: Columns) -> Iterator[Row]:
 
 def _distinct(options: Options) -> list[str]:
     """The wrong answers that read like no other and like none that is right; first spellings."""
-    taken = {seen(text) for text in options.right}
+    used = {seen(text) for text in options.right}
     wrong = []
     for text in options.wrong:
-        if (key := seen(text)) not in taken:
-            taken.add(key)
+        if (key := seen(text)) not in used:
+            used.add(key)
             wrong.append(text)
     return wrong
 
@@ -318,10 +318,10 @@ class Published(RowLoader):
 
     def __post_init__(self) -> None:
         super(Published, self).__post_init__()
-        if self.form not in (known := published_forms()):
-            raise ValueError(f"form: unknown table {self.form!r}: choose from {', '.join(known)}")
+        if self.form not in (forms := published_forms()):
+            raise ValueError(f"form: unknown table {self.form!r}: choose from {', '.join(forms)}")
         for name in ("subject", "hard", "raw"):
-            if getattr(self, name) and name not in known[self.form].settings:
+            if getattr(self, name) and name not in forms[self.form].settings:
                 raise ValueError(f"{name}: unknown setting of {self.form}")
 
     def _problems(self, root: Path, notes: Notes) -> Iterator[tuple[str, Problem]]:
@@ -440,8 +440,8 @@ def _check_columns(file: str, rows: Sequence[Placed], columns: Columns) -> None:
     inner = list(_inner_rows(good, columns))
     if not inner:
         return
-    named = (*columns.question, columns.answer, *columns.choices, *columns.wrong, columns.labels)
-    for name in (*named, columns.passage, columns.group, columns.id, columns.work):
+    names = (*columns.question, columns.answer, *columns.choices, *columns.wrong, columns.labels)
+    for name in (*names, columns.passage, columns.group, columns.id, columns.work):
         if name and not any(has_column(row, name) for row in inner):
             try:
                 value_of(inner[0], name)
@@ -522,14 +522,14 @@ class Hub(RowLoader):
             raise DatasetError(
                 self.name, 0, "is on the Hub: pip install 'oversight-bench[data]'"
             ) from None
-        wanted = [f"*{self.split}*{kind}" for kind in (*ENDINGS, *(f"{end}.gz" for end in ENDINGS))]
+        globs = [f"*{self.split}*{kind}" for kind in (*ENDINGS, *(f"{end}.gz" for end in ENDINGS))]
         try:
             return Path(
                 snapshot_download(
                     self.name,
                     repo_type="dataset",
                     revision=self.revision or None,
-                    allow_patterns=wanted,
+                    allow_patterns=globs,
                 )
             )
         except (HfHubHTTPError, HFValidationError, OSError, ValueError) as exc:

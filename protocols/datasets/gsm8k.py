@@ -190,19 +190,19 @@ def _truth(
     folder: Path, line: int, question: QuestionRow, at: int, solution: SolutionRow
 ) -> Decimal:
     """The true number, which both files must agree on."""
-    stated = closing(question.answer)
-    if stated is None:
+    truth = closing(question.answer)
+    if truth is None:
         last = question.answer.strip().rpartition("\n")[2]
         raise DatasetError(
             str(folder / QUESTIONS), line, f"answer: ends in {last!r}, not in a line like #### 18"
         )
-    if (solved := closing(solution.ground_truth)) != stated:
+    if (solved := closing(solution.ground_truth)) != truth:
         raise DatasetError(
             str(folder / SOLUTIONS),
             at,
-            f"ground_truth: comes to {solved}, and {QUESTIONS}:{line} to {stated}; fix one",
+            f"ground_truth: comes to {solved}, and {QUESTIONS}:{line} to {truth}; fix one",
         )
-    return stated
+    return truth
 
 
 def _names(reasoned: Sequence[str], final: Decimal) -> bool:

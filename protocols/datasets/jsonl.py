@@ -116,11 +116,11 @@ def write_jsonl(problems: Iterable[Problem], path: Path) -> None:
 
 def jsonl(problems: Iterable[Problem], file: str = "problems") -> Iterator[bytes]:
     """Problems as lines that `JsonLines` reads back unchanged. DatasetError if it could not."""
-    seen: set[str] = set()
+    ids: set[str] = set()
     for line, problem in enumerate(problems, 1):
-        if problem.id in seen:
+        if problem.id in ids:
             raise DatasetError(file, line, f"id: {problem.id!r} stands twice; rename one")
-        seen.add(problem.id)
+        ids.add(problem.id)
         row = _row(problem)
         checked_row(file, line, row, ProblemRow)
         try:
@@ -158,14 +158,14 @@ def _discussed(question: Question, conversation: dict[str, Any]) -> Question:
     from ..held import DiscussedQuestion, RecordedConversation
 
     try:
-        held = msgspec.convert(conversation, RecordedConversation)
+        record = msgspec.convert(conversation, RecordedConversation)
     except msgspec.ValidationError as exc:
         raise ValueError(f"conversation: {exc}") from exc
-    for each in held.judged:
-        for _, probs in each.beliefs:
+    for judgement in record.judged:
+        for _, probs in judgement.beliefs:
             if len(probs) != len(question.answers):
-                raise ValueError(f"conversation: {each.judge} believed {probs}")
-    return DiscussedQuestion(**structs.asdict(question), held=held)
+                raise ValueError(f"conversation: {judgement.judge} believed {probs}")
+    return DiscussedQuestion(**structs.asdict(question), held=record)
 
 
 def _row(problem: Problem) -> dict[str, object]:
@@ -177,22 +177,22 @@ def _row(problem: Problem) -> dict[str, object]:
         | ({"flaw": flaw} if flaw else {})
         for answer, value, flaw in zip(question.answers, problem.values, flaws, strict=True)
     ]
-    held = getattr(question, "held", None)
+    record = getattr(question, "held", None)
     more = {
         "passage": question.passage,
         "group": problem.group,
         "graded": None if question.graded == is_graded(problem.values) else question.graded,
         "environment": question.environment,
-        "conversation": held and msgspec.to_builtins(held),
+        "conversation": record and msgspec.to_builtins(record),
     }
     row = {"id": problem.id, "question": question.text, "answers": answers}
     return row | {name: value for name, value in more.items() if value not in (None, "")}
 
 
-def _refuse_equal(what: str, senses: Sequence[object], answers: list[AnswerRow]) -> None:
-    for n, each in enumerate(senses):
-        if (first := senses.index(each)) < n:
+def _refuse_equal(field: str, senses: Sequence[object], answers: list[AnswerRow]) -> None:
+    for n, sense in enumerate(senses):
+        if (first := senses.index(sense)) < n:
             raise ValueError(
-                f"answers {first + 1} and {n + 1} have the same {what}, "
-                f"{getattr(answers[n], what)!r}; change one"
+                f"answers {first + 1} and {n + 1} have the same {field}, "
+                f"{getattr(answers[n], field)!r}; change one"
             )

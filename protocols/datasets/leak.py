@@ -134,8 +134,8 @@ class LeakageCheck:
     def line(self) -> str:
         """One line for people: the rules at fault, or else the farthest from chance."""
         if self.leaks:
-            named = "; ".join(_in_words(rule) for rule in self.leaks)
-            return f"label leakage: content-blind rules tell the right answer: {named} problems"
+            rules = "; ".join(_in_words(rule) for rule in self.leaks)
+            return f"label leakage: content-blind rules tell the right answer: {rules} problems"
         return (
             f"No label leak found. Most suspicious rule: {_in_words(self.rules[0])} of "
             f"{self.problems:,} problem{'s' * (self.problems != 1)}. Leaks below {self.unseen} "

@@ -56,8 +56,8 @@ class Notes:
     changed: dict[Change, list[str]] = field(default_factory=dict)
     """Places of the rows, as FILE:LINE."""
 
-    def change(self, what: Change, file: str, line: int) -> None:
-        self.changed.setdefault(what, []).append(f"{file}:{line}")
+    def change(self, kind: Change, file: str, line: int) -> None:
+        self.changed.setdefault(kind, []).append(f"{file}:{line}")
 
     def settle(self, on_bad_row: str) -> None:
         """After the whole data set was read: one DatasetError for all bad rows, unless they are
@@ -86,12 +86,12 @@ class Notes:
         """Notes for a run: the skipped rows by cause, and the options that were merged."""
         if self.bad:
             causes = Counter(_cause(fault) for fault in self.bad)
-            shown = "; ".join(f"{count:,} × {cause}" for cause, count in causes.most_common(3))
+            listed = "; ".join(f"{count:,} × {cause}" for cause, count in causes.most_common(3))
             more = f"; {len(causes) - 3:,} other causes" if len(causes) > 3 else ""
             first = f"{self.bad[0].file}:{self.bad[0].line}"
             yield (
                 f"skipped rows: {len(self.bad):,} of {self.rows:,}, the first at {first}: "
-                f"{shown}{more}"
+                f"{listed}{more}"
             )
         yield from self.changes("merged", "ties")
 

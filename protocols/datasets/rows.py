@@ -245,19 +245,19 @@ def _json_values(file: str, text: str) -> Iterator[tuple[int, Any]]:
     values: Iterator[Any] = (_value_or_fault(file, n, line, _LINES) for n, line in lines)
     first = next(values, None)
     if len(lines) > 1 and isinstance(first, DatasetError) and lines[0][1].lstrip().startswith("{"):
-        begun = [0, *(at for at, (_, line) in enumerate(lines) if at and line.startswith("{"))]
-        spans = zip(begun, [*begun[1:], len(lines)], strict=True)
+        starts = [0, *(at for at, (_, line) in enumerate(lines) if at and line.startswith("{"))]
+        spans = zip(starts, [*starts[1:], len(lines)], strict=True)
         parts = [lines[start:end] for start, end in spans]
-        whole = [
+        parsed = [
             (part[0][0], _value_or_fault(file, part[0][0], _joined(part), _ONE)) for part in parts
         ]
-        if not isinstance(whole[0][1], DatasetError):
-            yield from _named(*whole[0]) if len(whole) == 1 else whole
+        if not isinstance(parsed[0][1], DatasetError):
+            yield from _named(*parsed[0]) if len(parsed) == 1 else parsed
             return
         others = list(values)
         if all(isinstance(value, DatasetError) for value in others):
             # No line is a row, so the file was meant as a whole.
-            raise whole[0][1]
+            raise parsed[0][1]
         values = iter(others)
     if len(lines) == 1:
         yield from _named(lines[0][0], first)
@@ -456,7 +456,7 @@ def complaint(exc: ValidationError) -> str:
 def brief(value: Any) -> str:
     """A value as an error shows it: one line, not too long."""
     try:
-        shown = ascii(value) if isinstance(value, str) and _SURROGATE.search(value) else repr(value)
+        text = ascii(value) if isinstance(value, str) and _SURROGATE.search(value) else repr(value)
     except ValueError:
         return "a huge whole number"
-    return shown if len(shown) <= 80 else f"{shown[:60]} … ({len(shown)} characters)"
+    return text if len(text) <= 80 else f"{text[:60]} … ({len(text)} characters)"

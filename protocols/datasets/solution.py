@@ -80,8 +80,8 @@ def is_apart(truth: Decimal, final: Decimal) -> bool:
 def closing(text: str) -> Decimal | None:
     """The final number that a solution names on its last line, after `####` or `A:`; or None."""
     last = text.rstrip().rpartition("\n")[2].strip()
-    stated = _CLOSING.fullmatch(last)
-    return number(stated[1]) if stated else None
+    match = _CLOSING.fullmatch(last)
+    return number(match[1]) if match else None
 
 
 def steps(text: str) -> tuple[str, ...]:

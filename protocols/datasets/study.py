@@ -1,7 +1,7 @@
 """A study: somebody's finished experiment, as files that are read and judged again.
 
 A study folder holds `study.json` (name, source, licence, attribution, paper, sha256 of each file),
-`problems.jsonl` (our own format, without passages), `sources.jsonl` (source texts, if any are
+`problems.jsonl` (our own format, without passages), `sources.jsonl` (source texts, if there are
 any), `conversations.jsonl` (what was said once) and `judgements.jsonl` (what one judge believed of
 one conversation). An answer is known by the digest of its text, never by its label, since labels
 may be in another order in another conversation on the same question.
@@ -128,14 +128,14 @@ class StudyData:
     def quotes(self, row: ConversationRow, turn: TurnRow) -> tuple[Quote, ...]:
         """The quotes of a turn: verified by their places, else by their words."""
         source = self.sources[row.source].text if row.source else ""
-        found: list[Quote] = []
+        quotes: list[Quote] = []
         for quote in turn.quotes:
             if quote.at is None:
-                found += find_quotes(f"<quote>{quote.text}</quote>", source) if source else []
+                quotes += find_quotes(f"<quote>{quote.text}</quote>", source) if source else []
             else:
                 first, end = quote.at
-                found.append(Quote(quote.text, source[first:end] == quote.text))
-        return tuple(found)
+                quotes.append(Quote(quote.text, source[first:end] == quote.text))
+        return tuple(quotes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,8 @@ class Study(Loader):
     def _problems(self, path: Path) -> Iterator[Problem]:
         data = read_study(path)
         judged: dict[str, list[JudgementRow]] = {}
-        for each in data.judgements:
-            judged.setdefault(each.conversation, []).append(each)
+        for one in data.judgements:
+            judged.setdefault(one.conversation, []).append(one)
         rows = [
             row
             for row in data.conversations.values()
@@ -180,7 +180,7 @@ class Study(Loader):
         for row in rows:
             problem = data.question(row)
             passage = data.sources[row.source].text if self.passages and row.source else ""
-            held = RecordedConversation(
+            record = RecordedConversation(
                 row.setting,
                 tuple(
                     RecordedTurn(t.round, t.speaker, t.text, t.side or "", data.quotes(row, t))
@@ -189,16 +189,16 @@ class Study(Loader):
                 row.argued or "",
                 tuple(
                     BeliefHistory(
-                        each.judge,
-                        each.mode,
-                        tuple((b.round, tuple(b.probs)) for b in each.beliefs),
+                        one.judge,
+                        one.mode,
+                        tuple((b.round, tuple(b.probs)) for b in one.beliefs),
                     )
-                    for each in judged.get(row.id, ())
+                    for one in judged.get(row.id, ())
                 ),
             )
-            asked = problem.question
+            plain = problem.question
             question = DiscussedQuestion(
-                asked.text, asked.answers, passage, asked.graded, held=held
+                plain.text, plain.answers, passage, plain.graded, held=record
             )
             yield replace(problem, question=question)
 
@@ -221,8 +221,8 @@ def read_study(folder: Path) -> StudyData:
     def fault(line: int, message: str) -> DatasetError:
         return DatasetError(str(file), line, message)
 
-    def check_new(line: int, id: str, seen: Container[str]) -> None:
-        if id in seen:
+    def check_new(line: int, id: str, ids: Container[str]) -> None:
+        if id in ids:
             raise fault(line, f"id: {id!r} stands twice; rename one")
 
     def check_name(line: int, name: str) -> None:
@@ -258,26 +258,26 @@ def read_study(folder: Path) -> StudyData:
             check_name(line, name)
         conversations[row.id] = row
     judged: list[JudgementRow] = []
-    seen: dict[tuple[str, str, str], int] = {}
+    lines: dict[tuple[str, str, str], int] = {}
     file = folder / JUDGEMENTS
-    for line, each in _lines(file, JudgementRow):
-        if each.conversation not in conversations:
-            raise fault(line, f"conversation: {each.conversation!r} is not in {CONVERSATIONS}")
-        key = (each.conversation, each.judge, each.mode)
-        if (first := seen.setdefault(key, line)) != line:
-            raise fault(line, f"judge: {each.judge!r} judged it {each.mode} on line {first} too")
-        check_name(line, each.judge)
-        count = len(conversations[each.conversation].order)
-        for p in (belief.probs for belief in each.beliefs):
+    for line, one in _lines(file, JudgementRow):
+        if one.conversation not in conversations:
+            raise fault(line, f"conversation: {one.conversation!r} is not in {CONVERSATIONS}")
+        key = (one.conversation, one.judge, one.mode)
+        if (first := lines.setdefault(key, line)) != line:
+            raise fault(line, f"judge: {one.judge!r} judged it {one.mode} on line {first} too")
+        check_name(line, one.judge)
+        count = len(conversations[one.conversation].order)
+        for p in (belief.probs for belief in one.beliefs):
             if len(p) != count:
                 raise fault(line, f"probs: {p}: {len(p)} of them for {count} answers")
             try:
                 check_probabilities(p)
             except ValueError as exc:
                 raise fault(line, f"probs: {p}: {exc}") from exc
-        if [b.round for b in each.beliefs] != sorted(b.round for b in each.beliefs):
+        if [b.round for b in one.beliefs] != sorted(b.round for b in one.beliefs):
             raise fault(line, "beliefs: their rounds are not in order")
-        judged.append(each)
+        judged.append(one)
     return StudyData(by_id, conversations, tuple(judged), sources)
 
 
