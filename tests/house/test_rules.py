@@ -95,7 +95,7 @@ READ_MODELS = (
 )
 
 MAY = {
-    "a pattern one character long": ("protocols/quotes.py", "engine/views/pages/environment.py"),
+    "a pattern one character long": ("protocols/quotes.py", "engine/views/pages/marked_text.py"),
     "nothing in the pattern is repeated": ("protocols/judges/exchange.py",),
     "the text is short: it was cut before": (
         "protocols/agents/querying.py",

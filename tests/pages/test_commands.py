@@ -80,7 +80,7 @@ def test_a_run_without_a_naive_judge_is_a_site_too(tmp_path: Path) -> None:
 def test_that_models_were_simulated_stands_wherever_figures_do(small: Path, tmp_path: Path) -> None:
     told = "SIMULATED models: sim/"
     for form in FORMS:
-        assert told in within("report", small, *form, cwd=tmp_path).out, form
+        assert told in within("report", small, *form, "--notes", cwd=tmp_path).out, form
     assert told in within("export", "plot", small, "--data", "-", cwd=tmp_path).out
     assert within("view", small, "--write", "site", cwd=tmp_path).code == 0
     assert told in (tmp_path / "site" / "index.html").read_text()

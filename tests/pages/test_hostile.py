@@ -14,8 +14,8 @@ from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.views.pages import searched
-from oversight.engine.views.pages.environment import TextMark, quoted, shown
 from oversight.engine.views.pages.links import Asked, ServerLinks, page_of
+from oversight.engine.views.pages.marked_text import TextMark, quoted, shown
 from oversight.engine.views.pages.site import write_bundle
 from oversight.engine.views.pages.transcript_page import calls_section
 from oversight.engine.views.pages.transcript_view import read

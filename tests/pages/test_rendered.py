@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from oversight.engine.views.pages.environment import TextMark
+from oversight.engine.views.pages.marked_text import TextMark
 from oversight.engine.views.pages.rendered import (
     FORMULA_ATTRIBUTES,
     FORMULA_TAGS,

@@ -1,121 +1,19 @@
 """The template engine, its filters, and the Content-Security-Policy of every page."""
 
-import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
-from difflib import Match, SequenceMatcher
-from functools import cache, lru_cache, partial
+from collections.abc import Sequence
+from functools import cache, partial
 from gzip import compress
 from hashlib import sha256
 from importlib.resources import files
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from ....protocols.quotes import MARKS, marked
-from ....protocols.tags import pairs
-from ....protocols.transcript import Quote
-from ...display.text import CONTROL, counted, dollars, printable, signed
+from ...display.text import counted, dollars, printable, signed
 from .links import Links
-
-MAX_DIFF_WORDS, MAX_DIFF_TEXT = 2_500, 25_000
-"""Longest speech, in words and in characters, that is compared with the other world's."""
-
-MIN_COMMON_WORDS = 3
-"""Length of the shortest run of words that counts as common to both."""
-
-_WORD = re.compile(r"\S+")
-
-
-class TextMark(NamedTuple):
-    """A stretch of a text, and the class that it is shown with."""
-
-    start: int
-    end: int
-    kind: str
-
-
-def quoted(text: str, quotes: Sequence[Quote]) -> tuple[str, list[TextMark]]:
-    """A speech without our tags, and the quotes that were looked up in it."""
-    parts: list[str] = []
-    marks: list[TextMark] = []
-    length = end = 0
-    told = marked(text, quotes)
-    # No model can write these tags: they are escaped before a speech is one.
-    for tag, last in pairs(told, MARKS.values()) if quotes else ():
-        parts += [told[end : tag.start], told[tag.end : last.start]]
-        start = length + tag.start - end
-        length = start + last.start - tag.end
-        marks.append(TextMark(start, length, tag.name))
-        end = last.end
-    return "".join([*parts, told[end:]]), marks
-
-
-def differing(text: str, other: str) -> list[TextMark]:
-    """The stretches of `text` that are not in `other`, word by word."""
-    if max(len(text), len(other)) > MAX_DIFF_TEXT:
-        return []
-    ours = list(_WORD.finditer(text))
-    # Compared once for both: each marks what the other has not.
-    one, two = sorted((text, other))
-    marks, done = [], 0
-    for starts in _common_runs(one, two):
-        start, size = starts[0 if text == one else 1], starts[2]
-        # A word or two in common, such as "of the", say nothing.
-        if size >= MIN_COMMON_WORDS or start == len(ours):
-            if start > done:
-                marks.append(TextMark(ours[done].start(), ours[start - 1].end(), "differs"))
-            done = start + size
-    return marks
-
-
-@lru_cache(64)
-def _common_runs(one: str, two: str) -> list[Match]:
-    """(first word in one, in the other, number of words) of the common parts of two texts; the last
-    one is their ends. Empty for texts that are too long."""
-    words = _WORD.findall(one), _WORD.findall(two)
-    if max(map(len, words)) > MAX_DIFF_WORDS:
-        return []
-    return SequenceMatcher(None, *words, autojunk=False).get_matching_blocks()
-
-
-def shown(text: str, marks: Iterable[TextMark] = (), most: int | None = None) -> Markup:
-    """`text` as it may stand in a page. most: bytes of markup, about, after which it is cut."""
-    marks = list(marks)
-    whole = Markup("").join(_pieces(text, marks))
-    if most is None or len(whole) <= most:
-        return whole
-    kept = max(most * len(text) // len(whole), 1)
-    left = len(text) - kept
-    rest = Markup('<span class="more">… {} more characters</span>').format(f"{left:,}")
-    return Markup("").join([*_pieces(text[:kept], marks), rest])
-
-
-def _pieces(text: str, marks: Sequence[TextMark]) -> Iterator[Markup]:
-    every = [
-        *marks,
-        *(TextMark(found.start(), found.end(), "ctl") for found in CONTROL.finditer(text)),
-    ]
-    opens: dict[int, list[str]] = {}
-    closes: dict[int, list[str]] = {}
-    for start, end, kind in every:
-        opens.setdefault(start, []).append(kind)
-        closes.setdefault(min(end, len(text)), []).append(kind)
-    cuts = sorted({0, len(text), *(n for n in (*opens, *closes) if n < len(text))})
-    within: list[str] = []
-    for start, end in pairwise(cuts):
-        for kind in closes.get(start, ()):
-            within.remove(kind)
-        within += opens.get(start, ())
-        piece = escape(printable(text[start:end]))
-        if within:
-            kinds = " ".join(dict.fromkeys(within))
-            yield Markup('<span class="{}">{}</span>').format(kinds, piece)
-        else:
-            yield piece
-
+from .marked_text import shown
 
 SHEETS = ("base.css", "table.css", "base.js")
 """Stylesheets and scripts of most pages."""

@@ -143,6 +143,16 @@ def nth(number: int, count: int, what: str) -> int:
     return number
 
 
+def place_of(run: RunReader, asked: Asked) -> Place:
+    """The place that a page names. NoPage if the run has none like it."""
+    sweep = run.sweep
+    return Place(
+        nth(asked.row, len(sweep.rows), "row"),
+        nth(asked.problem, len(sweep.problems), "problem"),
+        nth(asked.draw, sweep.draws, "draw"),
+    )
+
+
 Key: TypeAlias = tuple[str, frozenset[tuple[str, object]]]
 
 

@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from markupsafe import Markup, escape
 
 from ...display.text import CONTROL
-from .environment import TextMark, shown
+from .marked_text import TextMark, shown
 
 MAX_RENDERED, MAX_FORMULA, MAX_MARKUP = 20_000, 2_000, 200_000
 """Maximum characters of a rendered text, of one formula, and of the resulting markup."""

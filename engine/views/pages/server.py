@@ -31,10 +31,19 @@ from .guard import (
     headed,
     is_loopback,
 )
-from .links import DEFAULTS, REPORT_FILES, ROUTES, NoPage, ServerLinks, anchor, asked, page_of
+from .links import (
+    DEFAULTS,
+    REPORT_FILES,
+    ROUTES,
+    NoPage,
+    ServerLinks,
+    anchor,
+    asked,
+    page_of,
+    place_of,
+)
 from .runs import runs_page
 from .strip import Watcher
-from .transcript_page import place_of
 
 
 class Server(ABC):

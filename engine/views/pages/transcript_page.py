@@ -19,7 +19,7 @@ from ...run.reader import Place, RunReader
 from ...run.reader_notes import read_notes
 from .environment import READER, packed, part
 from .findings import Linked, shown_part
-from .links import Asked, Links, NoPage, anchor, nth, one_of, parts
+from .links import Asked, Links, NoPage, anchor, nth, one_of, parts, place_of
 from .overview import row_facts
 from .strip import run_page
 from .transcript_view import TURNS_A_PAGE, CallView, TranscriptView, probe_advice, read
@@ -320,16 +320,6 @@ def calls_page(run: RunReader, links: Links, asked: Asked) -> str:
     name = f"{one.problem.id} · {one.row.shown}"
     sections = [calls_section(one, links, only=asked.only)]
     return called_page(run, links, sections, name, links.reading(place))
-
-
-def place_of(run: RunReader, asked: Asked) -> Place:
-    """The place that a page names. NoPage if the run has none like it."""
-    sweep = run.sweep
-    return Place(
-        nth(asked.row, len(sweep.rows), "row"),
-        nth(asked.problem, len(sweep.problems), "problem"),
-        nth(asked.draw, sweep.draws, "draw"),
-    )
 
 
 def section(run: RunReader, links: Links, one: TranscriptView) -> Markup:

@@ -31,7 +31,7 @@ from ...run.record.values import (
     turns_of,
 )
 from ...sweep.grid import GridRow, baselines
-from .environment import differing, quoted, shown
+from .marked_text import differing, quoted, shown
 from .rendered import rendered
 
 Beliefs: TypeAlias = Mapping[int, Sequence[tuple[int, float]]]
