@@ -37,7 +37,7 @@ settings.register_profile("long", settings.get_profile("short"), max_examples=50
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(config.getoption("--campaign"))
-    # Folders of unit tests are in memory if there is room: nothing waits for a disk.
+    # Unit tests use folders in memory if they fit, so that no test waits for a disk.
     options, memory = config.option, Path("/dev/shm")
     fits = memory.is_dir() and shutil.disk_usage(memory).free > 2**31
     if options.markexpr == "unit" and not options.basetemp and fits:

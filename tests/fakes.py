@@ -93,7 +93,7 @@ class Prompt(NamedTuple):
     speeches: tuple[str, ...]
     """Texts of these turns."""
     statement: str = ""
-    """The statement to decide about, if there is one."""
+    """The statement to decide about; empty if none."""
 
     @property
     def asks(self) -> str:

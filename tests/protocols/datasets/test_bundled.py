@@ -42,7 +42,7 @@ def test_every_equation_holds_in_right_and_in_wrong_solutions():
 
 
 def test_every_solution_is_equations_in_the_one_format():
-    """No word of a solution tells what it takes for right, for there is none."""
+    """A solution has no words that tell which answer it takes for right."""
     for answer in answers("arithmetic"):
         *written, last = answer.work.split("\n")
         assert last == f"The answer is {answer.text}."
@@ -175,8 +175,8 @@ def test_proposed_wrong_answer_depends_on_seed_and_content_alone():
 
 async def test_a_judge_who_accepts_every_proposal_has_no_agent_score_difference():
     """The known truth: a judge who always accepts is right about right proposals and wrong about
-    wrong ones, of which there are as many: +2 and -2 by Brier, 0 in the mean. One who can tell
-    has 2 for each, though it is shown the proposal alone."""
+    as many wrong ones: +2 and -2 by Brier, 0 in the mean. A judge who can tell them apart has 2 for
+    each, although it sees only the proposal."""
     data = bundled("arithmetic")[:10]
     problems = list(proposals(data))
     right = {p.question.answers[p.best].text for p in data}

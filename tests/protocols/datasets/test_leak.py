@@ -243,7 +243,7 @@ def test_a_models_solution_with_another_number_never_stands_for_the_truth(tmp_pa
 
 @pytest.mark.parametrize("steady", ["right", "wrong"])
 def test_no_author_is_right_or_wrong_much_oftener_than_the_other_way(tmp_path, steady):
-    """Of twelve questions that one author always gets right, or wrong, beside others each time."""
+    """Twelve questions: one author is always right, or wrong; the other is new each time."""
 
     def edit(questions, solutions):
         (question, *_), (solved, *_) = questions, solutions

@@ -1,5 +1,5 @@
-"""What files are read as, and what is refused in them, by every loader: `loaded.md`; problems in
-our own format: read, refused with reasons, written and read again.
+"""Every loader reads or refuses files as in `loaded.md`. Problems in our own format are read,
+refused with reasons, written and read again.
 """
 
 import csv
@@ -130,8 +130,8 @@ def arrow(
 
 
 def written(name: str, content: str | bytes, **settings: object) -> list[str]:
-    """Of a file as it stands: each problem in a line, its answers by letter, the right one first
-    named, then what reading noted. Without `columns` those of ARC."""
+    """Lines of a file's problems, each with the letter of its right answer before its answers, then
+    the notes of the loader. The default `columns` are ARC's."""
     data = content if isinstance(content, bytes) else content.encode()
     Path(name).parent.mkdir(exist_ok=True)
     Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)

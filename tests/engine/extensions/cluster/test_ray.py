@@ -104,7 +104,7 @@ def test_a_killed_worker_is_replaced_and_loses_and_counts_nothing_twice(tmp_path
     outcomes = [(tmp_path / run / "outcomes.jsonl").read_bytes() for run in ("run", "again")]
     assert outcomes[0] == outcomes[1] and b'"failure"' not in outcomes[0]
     account = desk.account()
-    # What was in flight at the dead one's last word is in doubt; the rest is known.
+    # Calls in flight at the dead worker's last report are unconfirmed; the rest is known.
     assert account.stored <= served["ok"] and account.sent <= served["requests"]
     assert spoken(desk.run) == spoken(tmp_path / "again")
 
@@ -144,7 +144,7 @@ def test_a_stop_saves_what_is_in_flight_and_the_same_command_goes_on(tmp_path, s
 
 @pytest.mark.real
 @lacks_ray
-def test_what_kills_every_worker_fails_alone(tmp_path, short):
+def test_cell_that_kills_every_worker_is_the_only_failure(tmp_path, short):
     desk = Desk(tmp_path)
     (tmp_path / "mine.py").write_text(
         "import os\nfrom dataclasses import dataclass\n"
