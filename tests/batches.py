@@ -80,7 +80,7 @@ class RunEnd:
 
     @cached_property
     def costs(self) -> dict[str, CallCost]:
-        """By address, what each call took, as it was recorded."""
+        """The recorded cost of each call, by address."""
         with RunTables.open(self.folder) as tables:
             return {call.address: call.cost for cell in tables.cells() for call in cell.calls}
 
@@ -101,7 +101,7 @@ class BatchBench:
     first: int = 0
     flags: tuple[str, ...] = ()
     given_problems: list[Problem] | None = None
-    """In place of shipments."""
+    """Problems instead of shipments."""
 
     @property
     def file(self) -> SweepFile:

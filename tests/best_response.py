@@ -63,10 +63,10 @@ class Search:
     moves: Moves
     others: Callable[[Call], str]
     forgetful: bool = False
-    """Whether a play is worth what a position in it is worth, whatever was moved before; then no
-    position is played out twice. Else every sequence is."""
+    """Whether the value of a position does not depend on earlier moves, so that it is played out
+    once. Otherwise every sequence is played."""
     plays: int = 0
-    """How many were played to their end, or to a position whose worth is known."""
+    """Plays that reached their end or a position of known value."""
     worths: dict[str, float] = field(default_factory=dict)
     """Values of positions."""
 
@@ -126,7 +126,7 @@ def task(call: Call) -> str:
 
 
 def assigned(call: Call) -> str:
-    """The label of the answer that a seat is told to argue for."""
+    """The label of the answer that a call's speaker must argue for."""
     facts = told_in(call.messages[-1].text)
     assert facts
     return facts.side
@@ -155,7 +155,7 @@ def places(call: Call) -> list[int]:
 
 
 def asd(true: float, false: float) -> float:
-    """By the verdicts on the right answer where it is argued for, and on the wrong one."""
+    """ASD from the verdicts on the argued answer, when it is right and when it is wrong."""
     return brier((true, 1 - true), 0) - brier((false, 1 - false), 0)
 
 
@@ -203,5 +203,5 @@ async def lies_win(campaign: Campaign, domain: str, rule: str, score: Score) -> 
 
 
 def cut_silently(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a list that is too long the beginning is read."""
+    """Read only the beginning of a list that is too long."""
     monkeypatch.setattr(listing, "whole", lambda entries, most: entries[:most])

@@ -205,7 +205,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 SKIPPED = "oversight/skipped"
-"""Where pytest's cache keeps the tests that the last session skipped, each with its reason."""
+"""Key in pytest's cache of the tests that the last session skipped, each with its reason."""
 _skipped: dict[str, str] = {}
 
 

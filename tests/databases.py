@@ -98,7 +98,7 @@ def lacking() -> str:
 
 
 def _found(program: str) -> str:
-    """Where a program is; distributions keep the server's out of the way."""
+    """Path of a program; some distributions keep the server's off the PATH."""
     if path := shutil.which(program):
         return path
     places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"))

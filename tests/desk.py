@@ -22,7 +22,7 @@ from tests.waiting import end
 __all__ = ["Desk", "counts"]
 CANARY = "sk-canary-91d0c3b5e7f24a68"
 CONCURRENCY = 6
-"""Of each of the three models."""
+"""Maximum calls at once, per model."""
 MODELS = ("openai/gpt-4o", "anthropic/claude-3-5-haiku-latest", "openai/gpt-4o-mini")
 
 SWEEP = f"""\

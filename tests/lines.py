@@ -59,10 +59,10 @@ SERVER_WIRES = {
     "responses": ResponsesServerWire(),
     "anthropic": AnthropicServerWire(),
 }
-"""By the first word of a line."""
+"""Server wires, by the first word of their line."""
 
 EACH_LINE = pytest.mark.parametrize("line", LINES)
-"""Of the tests that run over each of them, and take its name."""
+"""Runs a test for each line; the test takes its name."""
 
 
 def settings_for(line: str, url: str, deadline: float = 20.0) -> Settings:

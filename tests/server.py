@@ -113,7 +113,7 @@ def sent_inside(sent: Iterable[float], refusals: list[float], delay: float) -> i
 
 
 async def ask_all_at_once(limited: Ask, calls: Iterable[Call]) -> dict[int, float]:
-    """When each call came back (loop time, s), by its draw."""
+    """Loop time at which each call returned, in seconds, by its draw."""
     back: dict[int, float] = {}
 
     async def ask(call: Call) -> None:

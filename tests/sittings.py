@@ -70,7 +70,7 @@ def moody(call: Call) -> Reply:
 @dataclass(frozen=True)
 class Answered:
     at: float
-    """Of time.monotonic, in seconds."""
+    """Seconds of time.monotonic."""
     prompt: Prompt
 
 
@@ -174,9 +174,9 @@ class Bench:
     """A folder, or the URL of a database."""
     environment: Mapping[str, str] = field(default_factory=dict)
     concurrency: int = CONCURRENCY
-    """Of each of two models."""
+    """Maximum calls at once, for each of two models."""
     logs: Path | None = None
-    """Where the output of the sittings goes, if not into the folder."""
+    """Folder for the output of the sittings, if it is another one."""
     largest_file: int | None = None
     """Bytes beyond which no file of a sitting may grow: a disk that is full."""
     open_files: tuple[int, int] | None = None

@@ -102,7 +102,7 @@ async def test_a_refresh_replaces_what_another_process_has_stored_meanwhile():
     assert await Cache(store, early, identity=home)(CALL) == refreshed
 
 
-async def test_an_object_that_answers_several_calls_is_not_changed_under_who_holds_it():
+async def test_an_object_that_answers_several_calls_is_not_changed_for_its_holders():
     shared = Reply("48")
 
     async def inner(call: Call) -> Reply:
@@ -144,7 +144,7 @@ async def test_a_flight_that_everybody_left_still_lands_and_is_saved():
     assert cache.statistics.new == len(store) == 1
 
 
-async def test_an_exception_reaches_everyone_who_waits_and_is_not_stored():
+async def test_an_exception_reaches_all_waiting_calls_and_is_not_stored():
     store = MemoryStore()
     replies = iter([ConnectionError("reset"), Reply("48")])
 
@@ -184,8 +184,8 @@ async def test_a_failed_flight_that_everybody_left_is_not_reported_as_lost():
 
 
 @pytest.mark.parametrize("clock", [0, 10**9, 10**11])
-async def test_a_refresh_that_goes_on_asks_again_for_all_but_what_it_stored_itself(clock):
-    """By any clock, an entry that a run stored before its refresh is not refreshed."""
+async def test_a_continued_refresh_repeats_all_calls_except_its_refreshed_ones(clock):
+    """Calls that the run stored before its refresh are asked again, with any clock."""
     store, numbers = MemoryStore(), iter(range(10))
     inner = Scripted(lambda call: str(next(numbers)))
     for run, call in zip("78", calls(2), strict=True):
@@ -262,7 +262,7 @@ async def test_abandoning_leaves_nobody_to_wait_for_a_flight_that_has_not_begun(
     assert waiter.cancelled() and len(inner.calls) == missed
 
 
-async def test_where_the_system_gives_no_thread_nobody_waits_for_a_reply(tmp_path, monkeypatch):
+async def test_calls_fail_at_once_if_no_thread_can_start(tmp_path, monkeypatch):
     def refused(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

@@ -333,7 +333,7 @@ def test_normalized_text_is_nfc_and_normalizing_is_idempotent(text):
 
 
 def test_long_runs_of_marks_are_cut():
-    """In the order in which they come here they would take minutes to sort."""
+    """Marks in this order would take minutes to sort."""
     text, hidden = normalized("e" + "\u0301\u0316" * 500_000)
     assert len(text) <= MAX_MARKS + 1
     assert hidden == 1_000_000 - MAX_MARKS

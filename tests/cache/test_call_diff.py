@@ -28,7 +28,7 @@ def store_of(*recorded: Call, place: str = "here/v1") -> MemoryStore:
 
 
 def differs(draw: tuple[int, ...] = (), **changed: object) -> list[str]:
-    """In which places a call differs from one with other settings, and their values in both."""
+    """The places in which a call differs from one with other settings, and both values."""
     return list(differences(ASKED, replace(ASKED.changed(**changed), draw=draw)))
 
 

@@ -167,7 +167,7 @@ class Simulation:
 async def _lines(
     cells: Iterable[Cell], store: MemoryStore, ask: Ask, lanes: int
 ) -> dict[int, bytes]:
-    """By place, the outcomes of cells where nothing goes wrong."""
+    """Outcomes, by place, of cells without faults."""
     cache = Cache(store, ask, identity=lambda call: "lab", clock=lambda: 0)
     lines: dict[int, bytes] = {}
 

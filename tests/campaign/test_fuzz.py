@@ -18,7 +18,7 @@ VALUES = (
 
 
 @pytest.mark.campaign
-def test_a_mangled_sweep_file_is_read_or_told_what_is_wrong_with_it(campaign, tmp_path):
+def test_a_mangled_sweep_file_is_read_or_refused_with_its_fault(campaign, tmp_path):
     chance = random.Random(campaign.seed)
     good = STARTER.read_text(encoding="utf-8")
     read = refused = 0

@@ -49,12 +49,12 @@ class FaultyProvider:
 
     chance: random.Random
     share: float
-    """Of the requests that meet a fault."""
+    """Share of requests with a fault."""
     deadly: float
-    """Of the faults that end the run."""
+    """Share of faults that end the run."""
     in_flight: Counter[str] = field(default_factory=Counter)
     requests: int = 0
-    """That a server would have seen."""
+    """Requests that a server would have seen."""
     at: list[float] = field(default_factory=list)
     answered: int = 0
     most: int = 0

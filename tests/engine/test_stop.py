@@ -41,7 +41,7 @@ async def test_a_sleep_that_nobody_ends_lasts_as_long_as_asked():
 
 
 @virtually
-async def test_after_a_stop_nobody_sleeps_and_no_work_is_begun(stopped):
+async def test_no_task_sleeps_or_starts_work_after_a_stop(stopped):
     started = []
 
     async def work():

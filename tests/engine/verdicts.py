@@ -17,7 +17,7 @@ NAIVE = NaiveJudge(JUDGE)
 PROPAGANDA = Propaganda(JUDGE, Agent("sim/strong"))
 
 Worlds = tuple[float | Failure | None, ...]
-"""Of each world the probability of the first of two answers, or what came of it; None: nothing."""
+"""Probability of the first of two answers in each world, or its failure; None: did not run."""
 
 
 def problem(n: int, values: tuple[float, ...] = (1, -1), group: str = "") -> Problem:

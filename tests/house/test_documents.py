@@ -26,7 +26,7 @@ from tests.house.weight import kernel_files
 @pytest.mark.wire
 @pytest.mark.timeout(3600)  # without a cache, on a machine that does much else
 def test_the_python_of_the_documents_passes_mypy_strict(tmp_path):
-    """From the working folder, and with the settings, of `make lint`, whose cache it shares."""
+    """Runs in the folder and with the settings of `make lint`, and shares its cache."""
     written: dict[str, str] = {}
     for page in PAGES:
         for number, block in enumerate(blocks(page, "python")):

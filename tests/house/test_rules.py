@@ -133,7 +133,7 @@ MAY = {
         "engine/extensions/people/rating.py",
     ),
 }
-"""By reason, the modules that may."""
+"""Modules that may use `re`, by reason."""
 
 
 def imported(file: Path) -> Iterator[str]:

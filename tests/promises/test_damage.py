@@ -58,9 +58,7 @@ LOSSES = ("deleted", "killed", *(pytest.param(loss, marks=pytest.mark.nightly)
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_store_that_has_lost_replies_is_refused_until_told_otherwise(
-    loss, campaign, calm, tmp_path
-):
+def test_a_store_that_has_lost_replies_is_refused_without_a_flag(loss, campaign, calm, tmp_path):
     with Vendor(latency=0.05) as vendor:
         for n in range(campaign.size(1, 5)):
             bench = Bench(tmp_path / f"{n}", vendor.url)

@@ -170,7 +170,7 @@ def _run(
 
 
 def _where(written: bytes) -> str:
-    """In which form the canary stands in some bytes, compressed ones aside; empty if in none."""
+    """Form of the canary found in some bytes, compressed ones aside; empty if none."""
     # A log may break a long line anywhere.
     joined = re.sub(rb"[\s\xe2\x94\x82\xe2\x95\xb0\xe2\x95\xad|]", b"", written)
     for start in range(3):

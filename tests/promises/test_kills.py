@@ -53,7 +53,7 @@ def test_p1_kills_lose_nothing_and_repeat_nothing_stored(campaign, calm, tmp_pat
 
 
 def _kill(sitting: Sitting, vendor: Vendor, chance: random.Random) -> None:
-    """At a request, or at any time from the first import to the report."""
+    """Kill it at a request, or at any time from the first import to the report."""
     fatal = vendor.after(chance.randrange(1, 80))
     limit = 60.0 if chance.random() < 0.75 else chance.uniform(0.05, 3.0)
 

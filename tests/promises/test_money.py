@@ -230,8 +230,8 @@ spells:
   - {fault: half_json, share: 0.0025}
   - {fault: error_in_200, share: 0.0025}
 """
-"""Of those that may have been billed, the last four, a call survives two: three in a row meet one
-call in a million here, and at 2 % each one in two thousand."""
+"""A call survives two of the last four faults, which may have been billed. Three in a row meet one
+call in a million here, and one in two thousand at 2 % each."""
 
 
 @pytest.mark.campaign

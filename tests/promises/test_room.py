@@ -89,7 +89,7 @@ def test_a_full_disk_where_the_run_folder_is_to_be_made_is_a_stop(tmp_path):
 
 @pytest.mark.campaign
 @needs_a_disk
-def test_a_finished_run_on_a_read_only_disk_is_told_how_it_can_be_read(tmp_path):
+def test_a_finished_run_on_a_read_only_disk_says_how_to_read_it(tmp_path):
     with Vendor() as vendor:
         bench = Bench(tmp_path / "bench", vendor.url, logs=tmp_path)
         bench.complete()

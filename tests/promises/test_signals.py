@@ -15,7 +15,7 @@ HEARD = "Ctrl-C again"
 
 
 def _reached(event: threading.Event, sitting: Sitting) -> bool:
-    """Whether it comes to that before the process ends of itself."""
+    """Whether the event is set before the process ends by itself."""
     while not event.wait(0.01):
         if sitting.process.poll() is not None:
             return False

@@ -40,7 +40,7 @@ FORM: Form[tuple[float, int, str, str]] = Form(
 )
 
 
-async def test_seats_that_speak_at_once_are_heard_in_their_order():
+async def test_seats_that_speak_at_once_appear_in_their_order():
     seats = [Seat(Agent(f"sim/{name}"), None, BRIEF) for name in ("b", "a")]
     ask = Scripted(lambda call: call.model)
     transcript = await hear(TRANSCRIPT, *seats, ask=ask)

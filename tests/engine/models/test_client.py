@@ -251,7 +251,7 @@ def test_a_server_that_sends_rubbish_all_night_does_not_fill_the_disk(tmp_path):
     assert Quarantine(tmp_path).keep(call_of(10), MALFORMED) is None, "a second run adds no more"
 
 
-def test_of_a_huge_body_the_beginning_is_kept():
+def test_the_beginning_of_a_huge_body_is_kept():
     assert len(Malformed("huge", b"x" * (Malformed.KEPT + 1)).body) == Malformed.KEPT
 
 

@@ -158,7 +158,7 @@ async def test_the_delay_that_a_server_asks_for_is_handed_on(line, fault):
     assert caught.value.delay == 3.5
 
 
-async def test_limits_in_headers_are_heard_once_while_they_stay(line):
+async def test_limits_in_headers_are_reported_once_while_they_stay(line):
     updates: list[tuple[str, HeaderLimits]] = []
     profile = Profile(requests_per_minute=2, tokens_per_minute=10_000)
     async with rehearsed(line, profile, on_limits=lambda *args: updates.append(args)) as (ask, _):
@@ -173,7 +173,7 @@ async def test_limits_in_headers_are_heard_once_while_they_stay(line):
     assert limits.requests.reset is not None
 
 
-async def test_another_protocol_than_was_spoken_is_told_at_once(line):
+async def test_another_protocol_on_the_wire_is_reported_at_once(line):
     switched = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"
     async with canned(line, switched + b"PRI * HTTP/2.0") as (ask, _):
         with pytest.raises(ModelNotFound, match=r"101.*check the base URL"):

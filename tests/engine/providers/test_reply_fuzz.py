@@ -1,4 +1,4 @@
-"""For any bytes of a server, a wire gives a valid Reply or one of our errors."""
+"""A wire gives a valid Reply or one of our errors for any bytes of a server."""
 
 import copy
 from typing import Any

@@ -303,7 +303,7 @@ def counts(wire: Wire, body: dict[str, Any]) -> str:
     return f"{got.input_tokens} in, {got.output_tokens} out; {cached}"
 
 
-def test_the_model_that_served_a_call_is_told_and_the_host_of_a_routed_one():
+def test_the_model_that_served_a_call_and_the_host_of_a_routed_one_are_kept():
     assert read(CHAT, chat()).served_model == "gpt-4o-mini-2024-07-18"
     assert read(CHAT, chat() | {"provider": "DeepInfra"}).served_model.endswith(" at DeepInfra")
     assert read(RESPONSES, response(item(words("4")))).served_model == "gpt-6-sol-2026-08-20"
@@ -383,7 +383,7 @@ CODES = (402, "insufficient_quota", 401, 404, 429, "429", 500, 503, None, "serve
 
 
 @sessions(Path(__file__).with_name("faults.md"))
-def test_each_fault_is_told_by_its_kind_with_the_mend(session, request):
+def test_each_fault_is_reported_by_its_kind_with_the_fix(session, request):
     session.check(request, printed(globals()))
 
 

@@ -91,7 +91,7 @@ async def test_a_logprob_judge_on_a_model_without_logprobs_is_refused_with_the_m
     ]
 
 
-async def test_every_lack_is_told_at_once_and_only_once():
+async def test_all_missing_things_are_reported_together_and_once():
     tempered = replace(AGENT, model="openai/gpt-5-mini")
     sweep = sweep_of(
         Debate(JUDGE, tempered),
@@ -171,7 +171,7 @@ async def test_a_chain_counts_what_is_asked_at_once_as_one_step():
     assert [*steps] == [[judge], [agent, agent, judge], [*[agent] * 4, judge]]
 
 
-async def test_a_tool_that_is_not_installed_is_told_before_the_first_call(monkeypatch):
+async def test_a_tool_that_is_not_installed_is_reported_before_the_first_call(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
     agent = replace(AGENT, tools=("python",))
     with pytest.raises(UsageError, match=r"python needs an interpreter: .*pip install"):

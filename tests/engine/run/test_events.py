@@ -138,7 +138,7 @@ def test_changed_byte_is_named_with_its_line(half):
         lines(half)
 
 
-def test_of_events_that_are_changed_no_byte_is_left(half):
+def test_changed_events_leave_no_byte_behind(half):
     add_event(half, "k", "SECRETLY")
     add_event(half, "other", "mine")
     change_events(half, "k", lambda _: b'"erased"')

@@ -15,7 +15,7 @@ MORE = ("--set", "protocols.propaganda={}", "--set", "judges.model=[sim/judge, s
 
 
 def asked(folder: Path) -> dict[str, list[tuple[object, ...]]]:
-    """By the id of each cell: address, origin, cost and model of each call."""
+    """Address, origin, cost and model of each call, by the id of its cell."""
     with RunTables.open(folder) as tables:
         return {
             cell.id: [

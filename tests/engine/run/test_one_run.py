@@ -167,7 +167,7 @@ class Asker(Observer):
 
 
 @pytest.mark.wire
-async def test_where_a_run_stands_is_told_while_it_goes_on(place):
+async def test_progress_is_shown_during_a_run(place):
     asker = Asker(metrics := Metrics(0))
     with Run.open(open_sweep(place / "small.yaml"), RunSettings(store=place / "store")) as run:
         assert await execute(run, metrics, asker) is None

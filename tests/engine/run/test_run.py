@@ -72,7 +72,7 @@ def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(place, co
     assert written(place / "off") == written(finished.folder)
 
 
-def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(place, command, finished):
+def test_a_store_that_lost_replies_is_reported_before_they_are_paid_again(place, command, finished):
     cut(finished.folder, 0)
     shutil.rmtree(place / "store")
     words = ("run", "small.yaml")
@@ -93,7 +93,7 @@ def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(place, 
 
 @pytest.mark.wire
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_result_that_cannot_be_written_is_told_without_a_traceback(place):
+def test_a_result_that_cannot_be_written_is_reported_without_a_traceback(place):
     with open("/dev/full", "w") as full:
         process = starting.run(
             [sys.executable, "-m", "oversight.engine", "run", "small.yaml"],

@@ -147,7 +147,7 @@ def test_a_run_is_exported_the_same_each_time_and_replayed_once_imported(place, 
     assert "40 of 40 outcomes are equal to the byte" in replay.err
 
 
-def test_replies_that_may_be_mixed_up_are_told_everywhere_and_asked_for_again(finished, command):
+def test_replies_that_may_be_mixed_up_are_reported_everywhere_and_repeated(finished, command):
     folder, mixed = finished.folder, "2 replies may be those to other calls"
     before = (folder / "outcomes.jsonl").read_bytes()
     with RunReader(folder) as run:

@@ -48,7 +48,7 @@ def test_recorded_cells_are_read_back(half):
         assert (run.finished, run.failed, run.complete) == (8, 1, True)
 
 
-def test_a_cell_that_is_none_of_the_sweep_is_refused_by_name(half):
+def test_a_cell_outside_the_sweep_is_refused_by_name(half):
     beyond = ended(structs.replace(CELLS[0], place=8), end_of(CELLS[0]))
     with closing(RunDatabase(half)) as database:
         database.write([beyond])
@@ -129,7 +129,7 @@ def test_a_folder_whose_run_was_refused_before_it_began_is_gone(tmp_path):
     ("content", "message"),
     [(b"", "truncated"), (b'{"overrides": [], "color": "red"}', "unknown field `color`")],
 )
-def test_a_manifest_that_is_none_is_told(half, content, message):
+def test_a_damaged_manifest_is_reported(half, content, message):
     with closing(RunDatabase(half)) as database:
         database.tell("manifest", content)
     refusal = refused(half)
@@ -167,7 +167,7 @@ def test_a_folder_whose_making_was_cut_off_is_made_whole(half, tmp_path, names):
     assert read_manifest(path).identity == GRID.identity
 
 
-def test_a_folder_that_lost_its_database_is_told_how_to_make_it_again(half):
+def test_a_folder_without_its_database_names_the_command_to_rebuild_it(half):
     (half / "ledger").touch()
     (half / RUN_DB).unlink()
     message = refused(half)
@@ -177,14 +177,14 @@ def test_a_folder_that_lost_its_database_is_told_how_to_make_it_again(half):
     assert {file.name for file in half.iterdir()} == {SWEEP, "ledger"}
 
 
-def test_a_file_in_the_way_is_told(path):
+def test_a_file_in_the_way_is_reported(path):
     path.parent.mkdir()
     path.write_text("x")
     assert refused(path) == f"{path} is a file, but a folder is needed: choose another name"
 
 
 @pytest.mark.wire
-def test_a_folder_that_is_read_only_is_told_and_can_be_read(half):
+def test_a_read_only_folder_is_reported_and_can_be_read(half):
     with read_only(half):
         assert refused(half).startswith(f"{half} cannot be written: ")
         assert holder(half) is None
@@ -204,7 +204,7 @@ def test_a_cell_that_could_not_be_written_has_no_outcome_and_is_added_later(half
         assert run.complete
 
 
-def test_a_store_that_has_fewer_replies_than_the_run_left_in_it_is_told(half):
+def test_a_store_with_fewer_replies_than_the_run_saved_is_reported(half):
     with folder(half) as run:
         run.check_store(lambda: 1, Path("/store"))
         with pytest.raises(RunFolderError, match="1 or more there"):
@@ -228,7 +228,7 @@ def test_one_folder_is_not_run_twice_in_one_process_either(half):
         pass
 
 
-def test_a_network_file_system_is_told(path, monkeypatch, caplog):
+def test_a_network_file_system_is_reported(path, monkeypatch, caplog):
     monkeypatch.setattr(run_folder, "is_network", lambda place: place == path)
     with folder(path):
         assert f"{path} lies on a network file system: run it from one machine" in caplog.text
@@ -263,7 +263,7 @@ def test_one_at_a_time_has_the_lock_though_its_file_comes_and_goes(half):
     assert count.read_text() == "200" and not (half / "lock").exists()
 
 
-def test_of_two_who_wait_for_one_that_looks_at_the_lock_one_is_told_who_has_it(half):
+def test_one_of_two_waiting_threads_takes_the_lock_after_a_look(half):
     def taken(_: int) -> int | None:
         try:
             return take_lock(half)

@@ -276,7 +276,7 @@ def test_last_cells_are_ordered_by_the_time_of_their_row(has_steps):
     assert last == sorted(last, reverse=True) and set(last) == {0, 1}
 
 
-def test_a_run_whose_judge_is_never_readable_says_so_and_goes_on_when_told(place, command):
+def test_a_run_with_an_unreadable_judge_says_so_and_continues_with_a_flag(place, command):
     sweep_file = {
         "problems": {"bundled": {"name": "arithmetic", "limit": 20}},
         "judges": [{"kind": "stated", "model": name} for name in ("sim/judge", "sim/mute")],

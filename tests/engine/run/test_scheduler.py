@@ -107,7 +107,7 @@ def test_one_bad_cell_stops_no_other(fault, kind, message):
     assert stop_token.halt is None
 
 
-def test_a_muddled_reply_stands_in_the_failure_and_a_refusal_is_told_from_it():
+def test_a_muddled_reply_stands_in_the_failure_and_a_refusal_is_another_kind():
     def answer(call: Call) -> Reply:
         return Reply("I would rather not.", outcome="refused" if about(0)(call) else "ok")
 
@@ -203,7 +203,7 @@ def test_failure_to_keep_outcomes_is_reported():
         ran(sweep(), Scripted(lambda call: SURE), keep=keep)
 
 
-def test_cells_are_taken_as_lanes_come_free_and_not_before_and_who_is_cancelled_keeps_none():
+def test_cells_are_taken_only_when_lanes_are_free_and_a_cancelled_run_keeps_none():
     started: list[int] = []
 
     def cells() -> Iterator[Cell]:
@@ -244,7 +244,7 @@ def test_a_few_lanes_run_until_a_reply_is_waited_for():
     assert most_at_once(True) == 40
 
 
-def test_signals_are_heard_though_every_cell_is_answered_at_once():
+def test_signals_are_handled_even_if_every_cell_is_answered_at_once():
     stop_token, results = StopToken(), Kept()
 
     async def main() -> None:
@@ -264,7 +264,7 @@ def test_each_draw_asks_for_different_samples():
 
 @dataclass(frozen=True)
 class Odd(Protocol):
-    """Gives whatever it is told to give."""
+    """A protocol that returns any value."""
 
     gives: Callable[[Transcript], object] = lambda transcript: None
 

@@ -55,13 +55,13 @@ def test_values_that_no_text_has_are_refused_without_a_crash():
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: "])
-def test_levels_without_end_are_told_with_their_line(opening):
+def test_endless_levels_are_reported_with_their_line(opening):
     with pytest.raises(UsageError, match=r"^s\.yaml:2: more than 64 levels"):
         Document.parse(f"a: 1\nb: {opening * 40_000}", "s.yaml")
 
 
 @pytest.mark.parametrize("number", ["7" * 5000, "-" + "7" * 400, "0x" + "f" * 5000])
-def test_a_number_of_thousands_of_digits_is_told_with_its_place(number):
+def test_a_number_of_thousands_of_digits_is_reported_with_its_place(number):
     text = f"s.yaml:2: b.c: a number of {len(number):,} digits: no setting takes that"
     assert refused("a: 1\nb: {c: " + number + "}\n") == text
     assert refused(f"a: 1\n{number[:400]}: 2\n").startswith("s.yaml:2: a number of ")

@@ -172,7 +172,7 @@ def test_package_is_named_by_module_or_by_registered_name(name, package, place):
     assert type(row_of(name).protocol).__module__ == "their_package.steelman"
 
 
-def test_nobody_replaces_a_protocol_of_ours_and_what_is_wrong_is_told_by_name(package, place):
+def test_our_protocols_cannot_be_replaced_and_faults_are_reported_by_name(package, place):
     assert type(row_of("debate").protocol).__module__ == "oversight.protocols.mechanisms.debate"
     gone = r"their_package registers it as their_package\.gone:Gone.*ModuleNotFoundError"
     with pytest.raises(UsageError, match=gone):

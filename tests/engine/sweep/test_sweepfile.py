@@ -134,7 +134,7 @@ def test_a_path_starts_at_the_folder_of_the_file_or_where_a_flag_is_typed(
     assert (len(file.problems), file.prompts["p.yaml"]) == (count, {"naive_judge.judge": words})
 
 
-def test_a_fault_of_the_data_is_told_with_its_own_file_and_line(written, tmp_path):
+def test_a_fault_of_the_data_is_reported_with_its_file_and_line(written, tmp_path):
     (tmp_path / "p.jsonl").write_text('{"id": "x"}\n')
     file = written(PLAIN.replace("bundled: {name: arithmetic, limit: 2}", "file: p.jsonl"))
     with pytest.raises(DatasetError, match=r"p\.jsonl:1: "):
@@ -257,7 +257,7 @@ STATED = "{model: sim/weak, shots: {bundled: {name: passages, limit: 3}}}"
 POOLED = "{kind: ensemble, member: sim/weak, examples: {bundled: passages}, pool: [mean, logodds]}"
 
 
-async def test_judges_learn_from_the_data_set_that_the_file_names_and_simulated_ones_know_it(
+async def test_judges_learn_from_the_data_set_of_the_file_and_simulated_ones_know_it(
     tmp_path,
 ):
     sweep = taught(tmp_path, TWO, STATED, POOLED)
@@ -289,7 +289,7 @@ def test_best_answers_share_the_probability_of_an_example():
     assert Shot.of(tied).probs == (0.5, 0, 0.5)
 
 
-def test_a_simulated_world_is_told_every_example_of_a_tree_of_roles():
+def test_a_simulated_world_knows_every_example_of_a_tree_of_roles():
     shot = Shot.of(APPLES)
     judge = Ensemble(StatedJudge("sim/weak", shots=(shot,)), examples=(shot,))
     problems = list(problems_of([judge, judge.member]))

@@ -149,7 +149,7 @@ def accepted(problem: Problem) -> float:
     return problem.values[texts.index(ACCEPT)]
 
 
-def test_of_each_problem_the_right_answer_is_proposed_and_one_wrong_one():
+def test_the_right_answer_and_one_wrong_one_of_each_problem_are_proposed():
     for problem in (APPLES, FOUR):
         proposed = list(proposals([problem]))
         assert sorted(map(accepted, proposed)) == [-1, 1]

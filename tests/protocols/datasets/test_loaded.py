@@ -83,7 +83,7 @@ def shown(problems: tuple[Problem, ...]) -> list[str]:
 
 
 def load(kind: Callable[..., Loader], *rows: Mapping[str, object], **settings: object) -> list[str]:
-    """Of a file of JSON Lines."""
+    """Problems of a file of JSON Lines."""
     Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return shown(kind("rows.jsonl", **settings).load())
 
@@ -103,7 +103,7 @@ def table(kind: Callable[..., Loader], *records: list[str], **settings: object) 
 
 
 def mapped(name: str, columns: Mapping[str, object], *rows: Mapping[str, object]) -> list[str]:
-    """Of a table in the form that the name's ending says, read by the names of its columns."""
+    """Problems of a table, read by its column names. The file name's ending gives its form."""
     table = pyarrow.Table.from_pylist(list(rows))
     match Path(name).suffix:
         case ".parquet":
@@ -158,7 +158,7 @@ ARC = {"question": "q", "choices": "o", "answer": "k"}
 
 
 def nested(*rows: Mapping[str, object], **settings: object) -> list[str]:
-    """Of a file as PrOntoQA's own program writes it."""
+    """Problems of a file as PrOntoQA's program writes it."""
     shots = {"question": "Every zumpus is shy.", "query": "Q", "answer": "False"}
     content = {
         f"example{n}": {"in_context_example0": shots, "test_example": row}
@@ -313,9 +313,9 @@ def test_edits_of_other_rows_change_no_question(tmp_path, columns, settings):
         before = after
 
 
-def test_of_answers_that_are_equally_good_one_is_drawn(tmp_path):
-    """Of distractors that as many found best, of all where nobody was asked, and of right answers
-    that say something."""
+def test_one_of_several_equally_good_answers_is_drawn(tmp_path):
+    """One of the distractors that equally many found best, of all distractors without such ratings,
+    and of the right answers that say something."""
     question, path = ROWS["ASKED"], tmp_path / "rows.jsonl"
     tied = question | {"validation": [{"untimed_best_distractor": n} for n in (1, 4)]}
     for row, expected in (
@@ -353,8 +353,8 @@ def test_labels_that_are_drawn_change_the_order_of_all_answers_and_nothing_else(
 
 @pytest.fixture
 def study(tmp_path) -> Path:
-    """Of the moon. Each conversation has the answers in a different order: in the debate yes,
-    which is right, is (B), and in the advice (A), while no alone is argued for."""
+    """A study of the moon in which the answers have different orders: yes, which is right, is (B)
+    in the debate and (A) in the advice. Only no is argued for in the advice."""
     yes, no = map(answer_digest, ("yes", "no"))
     quotes = [{"text": "is", "at": [9, 11]}, {"text": "is", "at": [0, 2]}, {"text": "is round"}]
     turns = [
@@ -401,7 +401,7 @@ async def test_a_study_is_judged_again_as_its_own_judges_did(study):
     assert [turn.text for turn in verdict.transcript.turns[2:]] == ["Why?", "I looked."]
 
 
-async def test_of_a_study_those_are_read_that_are_asked_for_and_run_in_the_worlds_they_had(study):
+async def test_a_study_is_read_as_asked_and_run_in_its_original_worlds(study):
     (debate, advice) = Study(str(study), excluded=True, passages=True).load()
     assert debate.question.passage == "The moon is round." and best(advice) == best(debate) == "yes"
     assert Study(str(study), setting="advice", excluded=True).load()[0].id == "c2"

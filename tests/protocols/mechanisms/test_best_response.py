@@ -53,7 +53,7 @@ LINK = re.compile(
         r"\\\{(\w+)\\\}", r"(?P<\1>.*?)", re.escape(WORDS.text("prover_estimator_debate.follows"))
     )
 )
-"""That a claim follows, in the words of the mechanism."""
+"""Matches the mechanism's statement that a claim follows."""
 _NUMBER = re.compile(r" ?\(\d+\) ")
 
 

@@ -241,7 +241,7 @@ async def test_a_plain_argument_is_scored_by_its_weakest_step_and_says_so():
 @pytest.mark.parametrize(
     "name", [name for name, kind in PROTOCOLS.items() if claims_of(plain(kind))[0].gain == 1]
 )
-async def test_where_nothing_is_claimed_a_liar_wins(name):
+async def test_a_liar_wins_if_nothing_is_claimed(name):
     """The known truth: a judge who believes every speaker, a market that states the lie, or no
     judge: 1 for the lie wherever the mechanism claims nothing."""
 

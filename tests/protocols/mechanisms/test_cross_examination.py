@@ -127,7 +127,7 @@ def test_rock_paper_scissors_has_value_zero_and_even_strategies():
     assert solution.rows == pytest.approx((1 / 3,) * 3)
 
 
-def test_of_several_saddle_points_the_first_is_played():
+def test_the_first_of_several_saddle_points_is_played():
     solution = equilibrium([[0.5, 0.5], [0.5, 0.5], [0.1, 0.2]])
     assert (solution.value, solution.rows, solution.columns) == (0.5, (1, 0, 0), (1, 0))
 

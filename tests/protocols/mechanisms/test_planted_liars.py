@@ -321,7 +321,7 @@ async def test_a_helper_below_those_whom_the_judge_reads_hides_no_refusal(protoc
 
 
 @pytest.mark.parametrize(("broken", "span"), [(3, (0, 1)), (1, (0.4, 0.4))])
-async def test_votes_that_a_draft_breaks_are_told_where_they_leave_the_choice_open(broken, span):
+async def test_broken_votes_widen_the_range_if_they_leave_the_choice_open(broken, span):
     """The known truth: two of five votes go to the liar's draft 0. Draft 1 breaks some
     votes and gets no other. With three broken it might have had more than two, so the choice was
     open. With one it could not."""

@@ -414,7 +414,7 @@ def verified(quote: str, passage: str = PASSAGE) -> bool:
     return result.verified
 
 
-def test_a_quote_beyond_the_limit_is_not_looked_up_and_its_reader_is_told():
+def test_a_quote_beyond_the_limit_is_not_looked_up_and_is_marked_unchecked():
     passage = " ".join(f"word{n}" for n in range(MAX_QUOTE_WORDS + 1))
     assert not verified(passage, passage)
     assert verified(passage.rpartition(" ")[0], passage)

@@ -135,7 +135,7 @@ async def test_batch_that_is_listed_late_counts_as_cost_until_it_is_found(bench,
 
 
 A_DAY_LATER = BatchProfile(ahead=24 * 3600.0 + 300.0)
-"""By the vendor's clock, which counts."""
+"""The vendor's clock, which decides, is a day ahead."""
 
 
 async def test_unlisted_batch_is_freed_after_its_window(bench, monkeypatch):

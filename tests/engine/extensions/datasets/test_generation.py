@@ -139,7 +139,7 @@ def test_the_most_plausible_draft_is_picked():
     assert (problem.id, problem.question.text) == (CRATES.id, CRATES.text)
 
 
-def test_of_about_equally_plausible_drafts_the_one_that_balances_form_is_picked():
+def test_among_plausible_drafts_the_one_that_balances_form_is_picked():
     many = [
         Known(f"q{n}", f"How many, {n}?", Answer("", "48"), group=str(n % 10)) for n in range(100)
     ]

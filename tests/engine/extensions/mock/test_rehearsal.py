@@ -127,7 +127,7 @@ async def test_the_quota_ends_after_as_many_replies_as_it_holds():
     assert server.counts()["quota"] == 1
 
 
-async def test_a_call_that_nobody_can_answer_is_told_so():
+async def test_a_call_that_nobody_can_answer_says_so():
     def answer(call: Call) -> Reply:
         raise ModelNotFound(f"nobody plays {call.model}")
 
@@ -190,7 +190,7 @@ def test_profiles_have_names_and_files(tmp_path):
     assert load_profile(str(rainy)) == expected
 
 
-def test_it_runs_from_the_command_line_and_stops_when_told():
+def test_the_server_runs_from_the_command_line_and_stops_on_a_signal():
     command = [sys.executable, "-m", "oversight.engine.extensions.mock"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None

@@ -114,7 +114,7 @@ def test_no_key_of_the_user_is_ever_on_the_stage(sweep, monkeypatch):
 
 
 @pytest.mark.wire
-def test_a_server_that_cannot_start_is_told(sweep):
+def test_a_server_that_cannot_start_is_reported(sweep):
     with pytest.raises(UsageError, match="did not start"), serving(["--profile", "nonesuch"]):
         pass
 

@@ -225,7 +225,7 @@ def notes(judge: Judge, agent: Agent) -> tuple[str, ...]:
     return cramped(Sweep("cramped", (APPLES,), report_rows([Propaganda(judge, agent)])))
 
 
-def test_a_role_without_room_for_reasoning_is_told_with_the_mend():
+def test_a_role_without_room_for_reasoning_is_reported_with_the_fix():
     (note,) = notes(StatedJudge(ALWAYS), Agent("sim/strong"))
     assert note.startswith("openai/o3 reasons before it replies")
     assert "256 tokens as a judge that is asked stated: set reasoning_tokens" in note
@@ -307,7 +307,7 @@ def test_the_page_of_prompts_is_what_seats_read_now():
 
 
 def test_rows_of_every_prompt_set_have_one_naive_judge(tmp_path):
-    """Of three sets the naive judge has two rows: one changes nothing that it reads."""
+    """The naive judge has two rows for three sets, since one set does not change its prompt."""
     (tmp_path / "s.yaml").write_text(
         GRID
         + "problems: {bundled: arithmetic}\nprompts:\n- default\n- {debate: {judge: Judge well.}}\n"

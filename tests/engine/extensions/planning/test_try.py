@@ -58,7 +58,7 @@ message."""
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told_by_the_line_of_its_author(mistake, tmp_path, monkeypatch):
+def test_a_mistake_is_reported_with_its_line(mistake, tmp_path, monkeypatch):
     monkeypatch.setattr(asyncio, "run", virtual.run)
     code, words = MISTAKES[mistake]
     code = code if "SAYS = " in code else HEAD + code
@@ -93,7 +93,7 @@ def test_problems_of_ones_own_take_the_place_of_ours(tmp_path, monkeypatch):
     assert {world.cell.problem.id for world in result.trial.worlds} == {"one"}
 
 
-def test_several_causes_are_told_at_once_and_as_json(tmp_path, monkeypatch):
+def test_several_causes_are_reported_together_and_as_json(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = PROTOCOL.replace("({label})", "({lable})").replace(
         "    rounds", "    heat = 2\n    rounds"

@@ -162,7 +162,7 @@ def test_a_role_without_a_right_is_refused_before_a_call_is_paid_for(tmp_path, u
     assert replies(url) == 0
 
 
-def test_a_damaged_reply_is_told_and_another_database_is_none(url, postgres):
+def test_a_damaged_reply_is_reported_and_another_database_is_refused(url, postgres):
     with closing(open_store(url)) as store:
         store.put_many([("a", b"1"), ("b", b"2")])
         with psycopg.connect(url, autocommit=True) as db:

@@ -106,7 +106,7 @@ def test_p11_the_bill_stays_below_the_cap_and_most_of_the_cap_is_used(cap, model
     assert ends[0].startswith(f"budget reached: {dollars(server.bill)} of {dollars(cap)} are")
 
 
-def test_p11_a_vendor_who_bills_more_than_max_tokens_is_reserved_for_once_that_is_known():
+def test_p11_a_bill_above_max_tokens_is_reserved_for_from_then_on():
     """50 callers, and each bill is 20 times the worst case that was reserved for the first ones."""
     server = Billing(tokens=lambda call: (1_000, 20_000))
     bill = PRICE.cost(Usage(1_000, 20_000))

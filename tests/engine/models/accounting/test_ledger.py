@@ -258,7 +258,7 @@ async def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_pat
 
 @pytest.mark.parametrize("size", [0, 1, 60, 400, SLOT])
 @virtually
-async def test_of_a_torn_slot_what_was_saved_before_stands(tmp_path, size):
+async def test_a_torn_slot_keeps_the_values_saved_before(tmp_path, size):
     await sitting(tmp_path, [(OTHER, 2)])
     before = read_ledger(tmp_path)
     async with journal(tmp_path) as ledger:
@@ -324,7 +324,7 @@ def test_a_run_of_simulated_models_has_no_ledger(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [b"", b"[]", b'{"openai/gpt-4o": {"outcomes": 7}}'])
-def test_a_damaged_ledger_is_told_with_the_mend(tmp_path, damage):
+def test_a_damaged_ledger_is_reported_with_the_fix(tmp_path, damage):
     (tmp_path / LEDGER_FILE).write_bytes(b"{}".ljust(UNCOLLECTED) + damage)
     with pytest.raises(RunFolderError, match="move it away"):
         LedgerFile(tmp_path, dict)

@@ -1,5 +1,5 @@
-"""When a model is no longer asked, when it is probed, and when the run stops; why nothing moves,
-told: last fault, oldest request, proxies, and one complaint of all calls.
+"""The circuit breaker: when it opens, probes and stops the run. The reasons shown for a wait: last
+fault, oldest request, proxies, and one message for all calls.
 """
 
 import asyncio
@@ -188,7 +188,7 @@ def test_a_model_that_is_given_up_fails_the_last_calls_and_else_stops_the_run():
 
 
 @virtually
-async def test_a_wait_is_told_with_the_words_of_the_server_and_how_to_end_it():
+async def test_a_wait_is_reported_with_the_server_message_and_how_to_end_it():
     words = Overloaded("lab says: 500: CUDA error")
     words.words = 'HTTP 500 "CUDA error"'
     retry = sender(Server(latency=0.0, fault=lambda request: words), jitter=lambda: 0.0)

@@ -190,7 +190,7 @@ async def test_call_cancelled_at_the_gate_returns_its_tokens():
     ]
 
 
-async def test_nobody_passes_who_waits_not_even_in_the_moment_in_which_a_slot_falls_free():
+async def test_waiting_calls_are_not_overtaken_even_at_the_moment_a_slot_is_free():
     server = Server(latency=0)
     limited = sender(server, Limits(concurrency=1))
 

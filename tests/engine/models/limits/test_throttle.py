@@ -44,7 +44,7 @@ def test_a_shorter_delay_does_not_end_a_longer_pause():
     assert one.until == 61
 
 
-def test_most_refused_is_a_storm_and_told_once_for_all_calls_in_flight_together():
+def test_a_storm_of_refusals_counts_once_for_all_calls_in_flight_together():
     one = throttle()
     assert not any(one.refused(1, sent=9, now=10) for _ in range(200))
     assert [one.refused(1, sent=12, now=13) for _ in range(9)] == [True] + [False] * 8
@@ -301,7 +301,7 @@ def test_refusals_by_chance_cost_little_where_calls_take_longer_than_pauses(late
     ],
     ids=["nothing known", "file says 6,000", "file says 6,000, a minute saved up", "no ceiling"],
 )
-def test_p9_a_lower_limit_than_was_told_is_found_and_kept_with_few_refusals(
+def test_p9_a_lower_limit_than_stated_is_found_and_kept_with_few_refusals(
     limits, burst, delay, most
 ):
     server = Refusing(bucket(20, burst), delay, latency=0.5)

@@ -370,7 +370,7 @@ async def test_little_is_saved_up_while_nobody_waits():
     ids=["a large amount", "a slow rate"],
 )
 @virtually
-async def test_a_halt_reaches_one_who_waits_within_a_window(tank, amount):
+async def test_a_halt_reaches_a_call_that_waits_within_a_window(tank, amount):
     stop_token = StopToken()
     full = tank(stop_token=stop_token)
     await full.take(1)
@@ -395,7 +395,7 @@ async def test_at_one_request_a_minute_the_first_leaves_at_once_and_each_other_a
 
 
 class Coarse(VirtualLoop):
-    """As uvloop: its clock moves by the millisecond, and its timers are rounded to one."""
+    """A loop like uvloop, whose clock and timers have a resolution of a millisecond."""
 
     turns = 0
 

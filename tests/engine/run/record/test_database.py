@@ -280,7 +280,7 @@ def test_damaged_run_is_refused_by_name(tmp_path, spoil, reason):
 
 
 @pytest.mark.wire
-def test_a_flipped_byte_gives_no_other_cell_and_is_told(tmp_path):
+def test_a_flipped_byte_gives_no_other_cell_and_is_reported(tmp_path):
     """Wherever it falls: the reader gets the written cells, or the file is named."""
     cells = [spoken(place) for place in range(0, 40, 2)]
     written(tmp_path, cells)
@@ -477,7 +477,7 @@ def test_first_fault_is_raised_where_undoing_fails_as_well(tmp_path):
     assert read(tmp_path) == [spoken(0), spoken(4)]
 
 
-def test_a_network_file_system_is_told_from_a_local_one(tmp_path):
+def test_network_and_local_file_systems_are_told_apart(tmp_path):
     mounts = tmp_path / "mounts"
     mounts.write_text(
         "none / overlay rw 0 0\nhome:/x /home nfs4 rw 0 0\n/dev/a /home/my\\040disk ext4 rw 0 0\n"
