@@ -37,7 +37,7 @@ from oversight.engine.views.cli.beside import ask_beside
 from oversight.engine.views.pages.answer import compare_page
 from oversight.engine.views.pages.findings import cost_page, shown_part
 from oversight.engine.views.pages.guard import is_loopback
-from oversight.engine.views.pages.links import Asked, ServerLinks, page_of
+from oversight.engine.views.pages.links import PageQuery, ServerLinks, page_of
 from oversight.engine.views.pages.overview import causes_part, overview_page
 from oversight.engine.views.pages.site import telling
 from oversight.engine.views.pages.transcript_view import read
@@ -261,7 +261,7 @@ def test_the_overview_has_naive_judges_and_the_worst_rows_that_argue(
     opened: RunReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("oversight.engine.views.pages.overview.run_page", lambda *_, **told: told)
-    told: Any = overview_page(opened, ServerLinks("a"), Asked())
+    told: Any = overview_page(opened, ServerLinks("a"), PageQuery())
     rows = read_rows(opened).results("brier").rows
     naive = {its.row.judge: its.asd.value for its in rows if its.row.naive and its.asd}
     groups = {line.cells[0].text: line.members for line in told["rows"].lines}
@@ -278,7 +278,7 @@ def test_the_whole_run_has_a_price_where_each_of_its_models_has_one(
     price = listed().need("openai/gpt-4o-mini")
     for models, known in ((opened.sweep.models, True), (["sim/judge"], False)):
         monkeypatch.setattr(RunReader, "prices", PriceList(dict.fromkeys(models, price)))
-        whole = re.search(r"The whole run: [^<]*", cost_page(opened, ServerLinks("a"), Asked()))
+        whole = re.search(r"The whole run: [^<]*", cost_page(opened, ServerLinks("a"), PageQuery()))
         assert whole and ("at list prices" in whole[0]) is known
 
 
@@ -286,7 +286,7 @@ def test_an_answer_counts_every_contrast_and_lists_both_ends(
     opened: RunReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def page() -> tuple[str, list[float]]:
-        shown = compare_page(opened, ServerLinks("a"), Asked(first="debate", second="sim"))
+        shown = compare_page(opened, ServerLinks("a"), PageQuery(first="debate", second="sim"))
         differences = re.findall(r">([+−]?\d\.\d+) <small", shown.partition("<tbody>")[2])
         return shown, [float(each.replace("−", "-")) for each in differences]
 
@@ -307,12 +307,12 @@ def test_a_frontier_tells_its_judges_apart(opened: RunReader) -> None:
 
 
 def test_a_page_says_in_words_what_a_rare_error_could_reverse(opened: RunReader) -> None:
-    pair = Asked(first="debate sim/strong", second="consultancy sim/strong")
+    pair = PageQuery(first="debate sim/strong", second="consultancy sim/strong")
     told = "With 6 problems, one rare error could reverse "
     assert f"{told}any of these signs." in compare_page(opened, ServerLinks("a"), pair)
     # No row is decided, but groups of rows are.
     assert not any(each.decided for each in verdicts(read_rows(opened).results("brier")).contrasts)
-    assert told in overview_page(opened, ServerLinks("a"), Asked())
+    assert told in overview_page(opened, ServerLinks("a"), PageQuery())
 
 
 def test_a_picture_that_cannot_be_drawn_names_its_needs(small: Path, place: Path) -> None:
@@ -336,7 +336,7 @@ def test_reader_show_and_report_tell_one_asd_of_four_answers(tmp_path: Path) -> 
     folder = next((tmp_path / "runs").glob("four-*"))
     (row,) = orjson.loads(within("report", folder, "--json", cwd=tmp_path).out)["rows"]
     with RunReader(folder) as run:
-        read_page = page_of("reading")(run, ServerLinks("four"), Asked())
+        read_page = page_of("reading")(run, ServerLinks("four"), PageQuery())
         one = read(run, Place(0, 0))
     assert len(one.worlds) == 4 and one.asd == pytest.approx(row["asd"]["value"])
     for drafts in (each.turns[0].drafts for each in one.worlds):

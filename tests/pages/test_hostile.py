@@ -14,7 +14,7 @@ from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.views.pages import searched
-from oversight.engine.views.pages.links import Asked, ServerLinks, page_of
+from oversight.engine.views.pages.links import PageQuery, ServerLinks, page_of
 from oversight.engine.views.pages.marked_text import TextMark, quoted, shown
 from oversight.engine.views.pages.site import write_bundle
 from oversight.engine.views.pages.transcript_page import calls_section
@@ -40,7 +40,7 @@ def run(made: RunReader) -> Iterator[RunReader]:
 
 def made_page(run: RunReader, name: str, **asked: object) -> str:
     values: dict[str, Any] = asked
-    return page_of(name)(run, ServerLinks("run"), Asked(**values))
+    return page_of(name)(run, ServerLinks("run"), PageQuery(**values))
 
 
 async def test_a_hostile_transcript_is_shown_as_text_and_cut_to_a_page_that_opens(

@@ -20,7 +20,7 @@ from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.reader import Follower, RunReader, origins
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.views.pages.answer import ordered_by_mean
-from oversight.engine.views.pages.links import Asked, ServerLinks, page_of
+from oversight.engine.views.pages.links import PageQuery, ServerLinks, page_of
 from oversight.engine.views.pages.strip import Watcher, recent_rate
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
@@ -151,14 +151,14 @@ def test_the_page_of_a_problem_begins_with_the_worst_row_and_ends_with_those_not
     grid = sweep(*(NaiveJudge(StatedJudge(f"sim/{n}")) for n in range(4)))
     with folder(tmp_path, grid) as run, RunReader(tmp_path) as opened:
         land(run, [cell for cell in grid.cells() if cell.row.judge != "sim/1 stated"])
-        page = page_of("problem")(opened, ServerLinks("a"), Asked())
+        page = page_of("problem")(opened, ServerLinks("a"), PageQuery())
     *known, missing = re.findall(r'<td class="num" data-value="([^"]*)"', page)
     assert len({*known}) == 3 and known == sorted(known, key=float) and missing == ""
 
 
 def test_the_neighbours_of_a_transcript_are_of_the_same_draw(tmp_path: Path) -> None:
     with folder(tmp_path, sweep(problems=3, draws=2)), RunReader(tmp_path) as opened:
-        page = page_of("reading")(opened, ServerLinks("a"), Asked(problem=1, draw=1))
+        page = page_of("reading")(opened, ServerLinks("a"), PageQuery(problem=1, draw=1))
     steps = re.findall(r'href="([^"]*)" data-key="[jk]"', page)
     assert steps == [f"/run/a/row/0/problem/{n}?draw=1" for n in (0, 2)]
 

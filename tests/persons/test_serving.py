@@ -28,7 +28,7 @@ from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import NotRun
 from oversight.engine.run.replay import open_run
 from oversight.engine.views.pages.findings import measure_page
-from oversight.engine.views.pages.links import Asked, ServerLinks
+from oversight.engine.views.pages.links import PageQuery, ServerLinks
 from oversight.protocols.datasets.jsonl import jsonl
 from oversight.protocols.question import Problem
 from tests.command_line import Ran, Running, run_in, running, within
@@ -186,7 +186,7 @@ def test_export_is_scored_and_lacks_withdrawn_answers(judged, tmp_path):
     assert scored.code == 0 and "40 judgements" in scored.out, scored.err
     direct = within("measure", "judgements", run, cwd=tmp_path)
     assert direct.out == scored.out.replace("people.jsonl", str(run))
-    page = measure_page(RunReader(run), ServerLinks(run.name), Asked(kind="people"))
+    page = measure_page(RunReader(run), ServerLinks(run.name), PageQuery(kind="people"))
     assert "The judge of the run and persons on the same transcripts" in page
     gone = within("human", "withdraw", run, "raters-2", "--erase", cwd=tmp_path)
     assert gone.code == 0 and "deleted: 20 stored replies" in gone.err, gone.err

@@ -45,7 +45,7 @@ from ...sweep.in_python import python_sweep
 from ...sweep.sweepfile import SweepFile, Top, check_fit, read_sweep_file
 from ...system.process import event_loop
 from ...system.settings import check_flags
-from ..pages.links import Asked, Links
+from ..pages.links import Links, PageQuery
 from ..pages.overview import overview_page
 from ..pages.transcript_page import reader_page
 from .prepared import prepared
@@ -122,7 +122,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """The overview page, in a frame, for notebooks."""
-        return framed(overview_page(self.reader, Links(), Asked(score=self.results.score)))
+        return framed(overview_page(self.reader, Links(), PageQuery(score=self.results.score)))
 
     def read(
         self,
@@ -148,7 +148,7 @@ class Report:
         text = io.StringIO()
         console = PrintableConsole(file=text, width=width, force_jupyter=False)
         console.print(side_by_side(row, about, worlds_of(run, place), score, console.width))
-        query = Asked(place.row, place.problem, place.draw, score=score)
+        query = PageQuery(place.row, place.problem, place.draw, score=score)
         with run:
             return NotebookPage(text.getvalue(), reader_page(run, Links(), query))
 

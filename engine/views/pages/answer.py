@@ -23,7 +23,7 @@ from ...errors import UsageError
 from ...run.reader import Place, RunReader
 from ...sweep.grid import GridRow
 from .findings import Linked, shown_part
-from .links import Asked, Links, nth
+from .links import Links, PageQuery, nth
 from .strip import run_page
 
 SHADES = [*(f"n{n}" for n in range(4, 0, -1)), "z", *(f"p{n}" for n in range(1, 5))]
@@ -41,20 +41,20 @@ STATES = {IMPUTED: "imputed", FAILED: "failed", 0: "not run"}
 def field_states(completed: RunRows, values: Floats) -> Places:
     """The state of every field, problems × rows. values: their ASD, or NaN."""
     table, run = completed.table, completed.run
-    found = np.where(np.isnan(values), 0, VALUE)
+    states = np.where(np.isnan(values), 0, VALUE)
     for row in range(len(completed.names)):
         judged = table.judgements(row)
         if judged.imputed is not None:
-            found[judged.question[judged.imputed.any(axis=1)], row] |= IMPUTED
+            states[judged.question[judged.imputed.any(axis=1)], row] |= IMPUTED
     for at in table.failed:
         place, _ = run.where(at)
-        if not found[place.problem, place.row] & VALUE:
-            found[place.problem, place.row] = FAILED
+        if not states[place.problem, place.row] & VALUE:
+            states[place.problem, place.row] = FAILED
     for at in table.marked:
         place, _ = run.where(at)
-        if found[place.problem, place.row] & VALUE:
-            found[place.problem, place.row] |= DOUBT
-    return found
+        if states[place.problem, place.row] & VALUE:
+            states[place.problem, place.row] |= DOUBT
+    return states
 
 
 def state_name(state: int) -> str:
@@ -62,15 +62,15 @@ def state_name(state: int) -> str:
     return "" if state & (VALUE | IMPUTED) == VALUE else STATES[state & (IMPUTED | FAILED)]
 
 
-def map_page(run: RunReader, links: Links, asked: Asked) -> str:
+def map_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """ASD of every problem under every row: problems from the hardest, rows from the best."""
     completed = read_rows(run)
-    values = completed.asd_by_problem(asked.score)
+    values = completed.asd_by_problem(query.score)
     problems, rows = ordered_by_mean(values)
-    low, high = RANGES[asked.score]
+    low, high = RANGES[query.score]
     fields, states = (np.nan_to_num(values) * 100).round(), field_states(completed, values)
     names = completed.names
-    told = {
+    data = {
         "problems": [printable(run.sweep.problems[n].id) for n in problems],
         "rows": [printable(names[n]) for n in rows],
         "fields": fields.astype(int)[problems][:, rows].tolist(),
@@ -84,14 +84,14 @@ def map_page(run: RunReader, links: Links, asked: Asked) -> str:
         run,
         links,
         title=f"map of {run.name}",
-        here="map",
-        score=asked.score,
+        active_tab="map",
+        score=query.score,
         shades=SHADES,
         legend=Counter(state_name(state) for state in states.ravel().tolist()),
         doubts=int((states & DOUBT > 0).sum()),
-        most=told["most"] / 100,
+        most=data["most"] / 100,
         # Within a script no text may look like its end; JSON has other ways to write a <.
-        told=Markup(orjson.dumps(told).decode().replace("<", "\\u003c")),
+        data=Markup(orjson.dumps(data).decode().replace("<", "\\u003c")),
         rows=[(names[n], links.to("row", row=n)) for n in rows],
         problems=[(run.sweep.problems[n].id, links.to("problem", problem=n)) for n in problems],
     )
@@ -113,7 +113,7 @@ class Bar:
 
     p: float | None
     good: bool
-    said: str
+    failure: str
     """Why it is missing; empty if it was not run."""
 
 
@@ -129,12 +129,12 @@ class RowOnProblem:
     """`imputed`, `failed`, `not run`, or empty for a measurement."""
 
 
-def problem_page(run: RunReader, links: Links, asked: Asked) -> str:
+def problem_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """The page of one problem, with the judge's probabilities under every row, the worst first."""
     completed = read_rows(run)
-    number = nth(asked.problem, len(run.sweep.problems), "problem")
+    number = nth(query.problem, len(run.sweep.problems), "problem")
     problem, best = run.sweep.problems[number], max(run.sweep.problems[number].values)
-    values = completed.asd_by_problem(asked.score)
+    values = completed.asd_by_problem(query.score)
     states, values = field_states(completed, values)[number].tolist(), values[number]
     rows = []
     for at, row in enumerate(run.sweep.rows):
@@ -147,7 +147,7 @@ def problem_page(run: RunReader, links: Links, asked: Asked) -> str:
         )
         asd = None if isnan(values[at]) else float(values[at])
         rows.append(RowOnProblem(row, links.reading(place), bars, asd, state_name(states[at])))
-    rows.sort(key=lambda each: (each.asd is None, each.asd))
+    rows.sort(key=lambda line: (line.asd is None, line.asd))
     count = len(run.sweep.problems)
     after = (links.to("problem", problem=n) for n in range(number + 1, count))
     before = (links.to("problem", problem=n) for n in range(number - 1, -1, -1))
@@ -156,7 +156,7 @@ def problem_page(run: RunReader, links: Links, asked: Asked) -> str:
         run,
         links,
         title=problem.id,
-        here="map",
+        active_tab="map",
         problem=problem,
         best=best,
         rows=rows,
@@ -175,11 +175,11 @@ def _bar(completed: RunRows, cell: int, side: int, good: bool) -> Bar:
 def ordered_by_mean(values: Floats) -> tuple[list[int], list[int]]:
     """Problems (the lines) from hardest to easiest, and rows (the columns) from best to worst;
     those without values last."""
-    there = ~np.isnan(values)
-    sums = np.where(there, values, 0)
+    measured = ~np.isnan(values)
+    sums = np.where(measured, values, 0)
 
     def order(axis: int, sign: int) -> list[int]:
-        count = there.sum(axis=axis)
+        count = measured.sum(axis=axis)
         means = np.where(count, sums.sum(axis=axis) / np.maximum(count, 1), np.inf * sign)
         places: list[int] = np.argsort(sign * means, kind="stable").tolist()
         return places
@@ -199,7 +199,7 @@ MOST_APART = 6
 LISTED = ("difference", "p_family", "verdict", "n")
 """Columns of a list of contrasts, after the names."""
 
-SAID = {
+RELATIONS = {
     "better": ("is better than", "good"),
     "worse": ("is worse than", "bad"),
     "identical": ("is identical to", "warn"),
@@ -224,10 +224,10 @@ class ApartProblem:
         return " ".join(text for text, _ in self.links["read"])
 
 
-def compare_page(run: RunReader, links: Links, asked: Asked) -> str:
+def compare_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """The contrasts that two words mean: names of rows, or parts of them, as `oversight compare`
     takes them; by default of each row with the naive judge."""
-    words, score = (asked.first, asked.second), asked.score
+    words, score = (query.first, query.second), query.score
     fault, comparison, lines = "", None, tuple[Compared, ...]()
     rows = read_rows(run)
     # A site cannot ask again: with few rows, it has the answer for every pair.
@@ -240,10 +240,10 @@ def compare_page(run: RunReader, links: Links, asked: Asked) -> str:
     except UsageError as exc:
         fault = str(exc)
     single = lines[0] if len(lines) == 1 else None
-    its = single.contrast.estimate if single else None
+    estimate = single.contrast.estimate if single else None
 
-    def own(line: Compared) -> dict[str, str]:
-        first, second = (rows.names[row] for _, row in line.places)
+    def line_links(contrast: Compared) -> dict[str, str]:
+        first, second = (rows.names[row] for _, row in contrast.places)
         to = links.to("compare", first=first, second=second)
         return {"first": to} if to else {}
 
@@ -255,7 +255,7 @@ def compare_page(run: RunReader, links: Links, asked: Asked) -> str:
             parts = [shown_part(part, {}) for part in (_apart(rows, links, single, score), flips)]
         else:
             listed = (listed.brief or listed).chosen(LISTED)
-            parts = [shown_part(listed, {}, own=own)]
+            parts = [shown_part(listed, {}, line_links=line_links)]
     tested = [line.contrast for line in lines]
     mean = _mean(rows, lines if all(words) and not single else (), score)
     return run_page(
@@ -263,16 +263,16 @@ def compare_page(run: RunReader, links: Links, asked: Asked) -> str:
         run,
         links,
         title="compare",
-        here="compare",
+        active_tab="compare",
         comparison=comparison,
         fault=fault,
         parts=[part for part in parts if part.lines],
         count=len(lines),
         single=single,
-        said=SAID,
+        relations=RELATIONS,
         rows=[links.to("row", row=row) for _, row in (single.places if single else ())],
-        axis=Axis.around([0.0, its.value, *(its.interval or ())]) if its else None,
-        asked=words,
+        axis=Axis.around([0.0, estimate.value, *(estimate.interval or ())]) if estimate else None,
+        words=words,
         mean=mean,
         notes=[*rare_errors(tested), *same_verdicts(tested)],
         fragile=fragile(single.contrast) if single else "",
@@ -282,17 +282,17 @@ def compare_page(run: RunReader, links: Links, asked: Asked) -> str:
     )
 
 
-def _mean(rows: RunRows, found: Sequence[Compared], score: str) -> Estimate | None:
+def _mean(rows: RunRows, contrasts: Sequence[Compared], score: str) -> Estimate | None:
     """Mean of the contrasts, alike on each problem that all of them have; None without one."""
-    of = rows.asd(score)
-    pairs = ([of[rows.names[row]] for _, row in each.places] for each in found)
+    asd_by_row = rows.asd(score)
+    pairs = ([asd_by_row[rows.names[row]] for _, row in contrast.places] for contrast in contrasts)
     mean = averaged(first - second for first, second in pairs)
     return mean.estimate(interval=rows.sweep.interval) if mean else None
 
 
-def _apart(rows: RunRows, links: Links, found: Compared, score: str) -> Part:
+def _apart(rows: RunRows, links: Links, contrast: Compared, score: str) -> Part:
     """The problems that differ most in each direction, with the transcripts of both rows."""
-    places = [row for _, row in found.places]
+    places = [row for _, row in contrast.places]
     names = [rows.names[row] for row in places]
     values = rows.asd_by_problem(score)[:, places].tolist()
     apart = []
@@ -300,13 +300,13 @@ def _apart(rows: RunRows, links: Links, found: Compared, score: str) -> Part:
         if isnan(a) or isnan(b) or abs(a - b) <= TIE:
             continue
         both = (links.reading(Place(row, n)) for row in places)
-        read = tuple((of, to) for of, to in zip(names, both, strict=True) if to)
+        read = tuple((name, to) for name, to in zip(names, both, strict=True) if to)
         to = links.to("problem", problem=n)
-        named = ((problem.id, to),) if to else ()
-        apart.append(ApartProblem(problem.id, a - b, a, b, {"problem": named, "read": read}))
-    apart.sort(key=lambda each: (-each.difference, each.id))
-    wins = [each for each in apart if each.difference > 0][:MOST_APART]
-    losses = [each for each in apart if each.difference < 0][-MOST_APART:]
+        problem_link = ((problem.id, to),) if to else ()
+        apart.append(ApartProblem(problem.id, a - b, a, b, {"problem": problem_link, "read": read}))
+    apart.sort(key=lambda line: (-line.difference, line.id))
+    wins = [line for line in apart if line.difference > 0][:MOST_APART]
+    losses = [line for line in apart if line.difference < 0][-MOST_APART:]
     columns = [
         word("problem", "id"),
         word("read", "read"),

@@ -38,8 +38,8 @@ def page(
         .render(
             links=links,
             title=title,
-            styles=[each for each in sheets if each.endswith(".css")],
-            scripts=[each for each in sheets if each.endswith(".js")],
+            styles=[name for name in sheets if name.endswith(".css")],
+            scripts=[name for name in sheets if name.endswith(".js")],
             # Safe to mark: neither contains text from models.
             static=lambda name: Markup(static(name)),
             policy=policy(links.connects, links.shared, (*EVERY, *sheets)),
@@ -51,8 +51,8 @@ def page(
 def part(template: str, macro: str, *arguments: Any) -> Markup:
     """The output of one macro of a template, as a part of a page."""
     module = _environment().get_template(f"{template}.html").module
-    found: Markup = getattr(module, macro)(*arguments)
-    return found
+    output: Markup = getattr(module, macro)(*arguments)
+    return output
 
 
 def packed(text: bytes) -> str:
@@ -67,7 +67,7 @@ def policy(connects: bool, shared: bool = False, sheets: tuple[str, ...] = EVERY
     connects: pages of a server, which may send forms to it and listen to its events. shared: pages
     of a site, whose styles, scripts and texts lie in the same folder, on a disk or a web server.
     """
-    own = {
+    sources = {
         ending: "'self' file:"
         if shared
         else " ".join(_hash(name) for name in dict.fromkeys(sheets) if name.endswith(ending))
@@ -75,8 +75,8 @@ def policy(connects: bool, shared: bool = False, sheets: tuple[str, ...] = EVERY
     }
     rules = [
         "default-src 'none'",
-        f"style-src {own['.css']}",
-        f"script-src {own['.js']}",
+        f"style-src {sources['.css']}",
+        f"script-src {sources['.js']}",
         "img-src data:",
         "base-uri 'none'",
         *(("connect-src 'self'", "form-action 'self'") if connects else ("form-action 'none'",)),
@@ -134,10 +134,10 @@ def pages_near(page: int, pages: int) -> list[int | None]:
     """The numbers of pages that a page links to: the first, the last and those around it; None
     for a gap."""
     near = sorted({0, pages - 1, *range(max(0, page - 3), min(pages, page + 4))})
-    found: list[int | None] = []
-    for before, each in zip([0, *near], near, strict=False):
-        found += [None, each] if each - before > 1 else [each]
-    return found
+    shown_pages: list[int | None] = []
+    for before, number in zip([0, *near], near, strict=False):
+        shown_pages += [None, number] if number - before > 1 else [number]
+    return shown_pages
 
 
 def fraction(value: float, sign: bool = False) -> str:

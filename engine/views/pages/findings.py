@@ -21,55 +21,55 @@ from ...errors import EngineError
 from ...models.accounting.ledger import UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.reader import RunReader
-from .links import Asked, Links, one_of
+from .links import Links, PageQuery, one_of
 from .strip import PAID, run_page
 
 
-def cost_page(run: RunReader, links: Links, asked: Asked) -> str:
+def cost_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """The dollars paid for each model, and the cost of each row over a sample of problems, so that
     the page opens at once."""
     ledger = read_ledger(run.folder)
-    paid, parts, said = sum_usage(ledger.values()), [_models(run, ledger)], list[str]()
+    paid, parts, facts = sum_usage(ledger.values()), [_models(run, ledger)], list[str]()
     try:
-        said.append(_all_calls(run))
+        facts.append(_all_calls(run))
         costs = sampled_costs(read_rows(run))
         parts.append(costs_part(costs, paid.dollars or None))
-        said.append(
+        facts.append(
             f"Rows: all calls of {costs.sampled:,} of {len(run.problems):,} problems, at list "
             "prices."
         )
     except EngineError as exc:
-        said.append(str(exc))
+        facts.append(str(exc))
     if not ledger:
-        said.append("The ledger is empty: models are simulated, or all came from the store.")
+        facts.append("The ledger is empty: models are simulated, or all came from the store.")
     if paid.unconfirmed:
-        said.append(f"Up to {dollars(paid.unconfirmed)} more for requests whose end is not known.")
+        facts.append(f"Up to {dollars(paid.unconfirmed)} more for requests whose end is not known.")
     return finding_page(
         run,
         links,
         Finding(tuple(parts)),
         title="Cost",
         lead="What was paid for each model, and what a row costs by itself.",
-        said=said,
+        facts=facts,
     )
 
 
 def _all_calls(run: RunReader) -> str:
     """Tokens and dollars of all distinct calls of a run."""
-    found = run.tables.fetched(
+    lines = run.tables.fetched(
         "SELECT model, count(*), total(input_tokens), total(output_tokens),"
         " total(cache_read_tokens), total(cache_write_tokens)"
         " FROM calls JOIN endpoints USING(endpoint) GROUP BY model"
     )
-    usages = {model: Usage(int(a), int(b), int(c), int(d)) for model, _, a, b, c, d in found}
-    known = {model: listed for model in usages if (listed := run.prices.find(model))}
-    told = f"The whole run: {sum(line[1] for line in found):,} calls, each counted once, "
-    told += f"{short(sum(used.input_tokens for used in usages.values()))} tokens in and "
-    told += f"{short(sum(used.output_tokens for used in usages.values()))} out"
-    total = sum(known[model].cost(used) for model, used in usages.items() if model in known)
-    if total and known.keys() == usages.keys():
-        told += f"; {dollars(total)} at list prices"
-    return f"{told}."
+    usages = {model: Usage(int(a), int(b), int(c), int(d)) for model, _, a, b, c, d in lines}
+    prices = {model: listed for model in usages if (listed := run.prices.find(model))}
+    text = f"The whole run: {sum(line[1] for line in lines):,} calls, each counted once, "
+    text += f"{short(sum(used.input_tokens for used in usages.values()))} tokens in and "
+    text += f"{short(sum(used.output_tokens for used in usages.values()))} out"
+    total = sum(prices[model].cost(used) for model, used in usages.items() if model in prices)
+    if total and prices.keys() == usages.keys():
+        text += f"; {dollars(total)} at list prices"
+    return f"{text}."
 
 
 def _models(run: RunReader, ledger: Mapping[str, UsageTotals]) -> Part:
@@ -93,33 +93,33 @@ def measures_of(run: RunReader) -> list[str]:
     return [name for name in names() if (kind := analysis(name)).title and kind().suits(run)]
 
 
-def measure_page(run: RunReader, links: Links, asked: Asked) -> str:
+def measure_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """An analysis, or the reason why it does not fit this run."""
-    name = one_of(asked.kind, measures_of(run), "measure")
+    name = one_of(query.kind, measures_of(run), "measure")
     kind = analysis(name)
-    finding, said = Finding(()), []
+    finding, facts = Finding(()), []
     try:
-        finding = kind().at_once(read_rows(run), range(len(run.sweep.rows)), asked.score)
+        finding = kind().at_once(read_rows(run), range(len(run.sweep.rows)), query.score)
     except EngineError as exc:
-        said = [str(exc)]
+        facts = [str(exc)]
     return finding_page(
         run,
         links,
         finding,
         title=kind.title,
         lead=kind.lead,
-        said=said,
-        drawing=figure_of(run, links, name, asked.score),
+        facts=facts,
+        drawing=figure_of(run, links, name, query.score),
     )
 
 
-def more_page(run: RunReader, links: Links, asked: Asked) -> str:
+def more_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """The other pages of the run: those that have something to show."""
     kinds = {name: analysis(name) for name in measures_of(run)}
     pages = [
         (links.to("failures"), "Failures and doubts", "Why cells have no verdict, by cause."),
         (links.to("cost"), "Cost", "What was paid for each model, and what a row costs by itself."),
-        *((links.to("measure", kind=n), its.title, its.lead) for n, its in kinds.items()),
+        *((links.to("measure", kind=n), kind.title, kind.lead) for n, kind in kinds.items()),
         (links.to("search"), "Search", "Words in what was said, each with a link to the turn."),
         (links.to("origin"), "Where this comes from", "Models, data, prompts, checks, versions."),
     ]
@@ -128,8 +128,8 @@ def more_page(run: RunReader, links: Links, asked: Asked) -> str:
         run,
         links,
         title=f"more of {run.name}",
-        here="more",
-        pages=[each for each in pages if each[0]],
+        active_tab="more",
+        pages=[line for line in pages if line[0]],
     )
 
 
@@ -192,7 +192,7 @@ class ShownLine:
             yield from self.drawn.interval or (self.drawn.value,)
         yield from self.band or ()
         yield self.baseline or 0.0
-        yield from (end for each in self.members for end in each.ends)
+        yield from (end for member in self.members for end in member.ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class Mark:
 
     x: float
     y: float
-    said: str
+    label: str
     link: str
     whisker: tuple[float, float] | None
     """Ends of the interval of `y`."""
@@ -291,10 +291,10 @@ def finding_page(
     *,
     title: str,
     lead: str,
-    said: Sequence[str] = (),
+    facts: Sequence[str] = (),
     **values: Any,
 ) -> str:
-    """The page of a finding: its parts, each with its chart above its table. said: facts about all
+    """The page of a finding: its parts, each with its chart above its table. facts: about all
     of it, such as why it is missing."""
     names = row_names(run.sweep.rows)
     rows = {name: links.to("row", row=number) for number, name in enumerate(names)}
@@ -304,10 +304,10 @@ def finding_page(
         run,
         links,
         title=f"{title}, {run.name}",
-        here="more",
+        active_tab="more",
         heading=title,
         lead=lead,
-        said=(*said, *finding.lead),
+        facts=(*facts, *finding.lead),
         parts=[shown_part(part, rows, pointed=bool(links.form("overview"))) for part in parts],
         **values,
     )
@@ -322,10 +322,10 @@ def shown_part(
     links: Mapping[str, str],
     *,
     pointed: bool = True,
-    own: Callable[[Any], LineLinks] = lambda line: getattr(line, "links", {}),
+    line_links: Callable[[Any], LineLinks] = lambda line: getattr(line, "links", {}),
 ) -> ShownPart:
     """A part as a table. Its lines may bring the further fields of a ShownLine. links: by the
-    text of a cell that names a row. own: the links of a line, by default those that it brings.
+    text of a cell that names a row. line_links: the links of a line, by default its `links`.
     pointed: whether points of the chart are links as well; links of a site are long."""
     columns = [(column, column.cell) for column in part.columns if column.cell]
     drawn = next(
@@ -338,7 +338,7 @@ def shown_part(
         estimate = drawn.value(line) if drawn else None
         its_own = contrast is not None and estimate is contrast.estimate
         return ShownLine(
-            tuple(_cell(column, cell, line, links, own(line)) for column, cell in columns),
+            tuple(_cell(column, cell, line, links, line_links(line)) for column, cell in columns),
             estimate,
             tuple(map(shown, getattr(line, "members", ()))),
             getattr(line, "band", None),
@@ -375,18 +375,18 @@ def _cell(
     cell: Callable[[Any], str],
     line: Any,
     links: Mapping[str, str],
-    own: LineLinks,
+    to_links: LineLinks,
 ) -> ShownCell:
     text, value = cell(line), column.value(line)
     estimate = value if isinstance(value, Estimate) else None
     if estimate is not None:
         value = estimate.value
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    told = text.strip("–")
-    to = own.get(column.head) or links.get(text, "")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    sort_text = text.strip("–")
+    to = to_links.get(column.head) or links.get(text, "")
     return ShownCell(
-        text.replace("-", "−") if known else text,
-        f"{value:.6g}" if known and f"{value:,}" != text else "" if told != text else None,
+        text.replace("-", "−") if is_number else text,
+        f"{value:.6g}" if is_number and f"{value:,}" != text else "" if sort_text != text else None,
         not column.words,
         (((text, to),) if to else ()) if isinstance(to, str) else to,
         estimate,
@@ -408,7 +408,7 @@ def shown_chart(chart: Chart, links: Mapping[str, str]) -> ShownChart:
     up = [point.y for point in points]
     for name, many in framed.items():
         if counts[name] <= FINE:
-            up += [end for series in many for each in series.points for end in each.interval or ()]
+            up += [end for series in many for p in series.points for end in p.interval or ()]
     probable = Axis.around([0.0, 1.0], 6)
     across = [_across(chart, point.x) for point in points]
     x = probable if chart.square else logarithmic(across) if chart.log_x else Axis.around(across, 6)
@@ -443,12 +443,12 @@ def shown_chart(chart: Chart, links: Mapping[str, str]) -> ShownChart:
             ]
         else:
             lines = [line(series, n, count <= FINE) for n, series in enumerate(many)]
-            if not all(each.joined for each in lines):
+            if not all(series.joined for series in lines):
                 # A line through the best of the points, as a frontier is.
-                lines = [replace(each, tone="rings") if each.joined else each for each in lines]
+                lines = [replace(one, tone="rings") if one.joined else one for one in lines]
         frames.append(Frame(name, tuple(lines)))
     if len(frames) == 1 and len(frames[0].lines) > 1:
-        legend = tuple((each.name, each.tone) for each in frames[0].lines)
+        legend = tuple((series.name, series.tone) for series in frames[0].lines)
     elif 1 < len(tones) <= COLOURS and len(frames[0].lines) > 1:
         legend = tuple((name, f"s{n}") for n, name in enumerate(tones))
     else:
@@ -458,11 +458,11 @@ def shown_chart(chart: Chart, links: Mapping[str, str]) -> ShownChart:
 
 def logarithmic(values: Sequence[float]) -> Axis:
     """The axis of logarithms, with round numbers for its ticks; decades alone where it is long."""
-    first = max((n for n, each in enumerate(ROUND) if each <= min(values) + 1e-9), default=0)
-    last = min((n for n, each in enumerate(ROUND) if each >= max(values) - 1e-9), default=-1)
+    first = max((n for n, tick in enumerate(ROUND) if tick <= min(values) + 1e-9), default=0)
+    last = min((n for n, tick in enumerate(ROUND) if tick >= max(values) - 1e-9), default=-1)
     ticks = ROUND[first : max(last, first + 1) + 1]
     if len(ticks) > 8:
-        return Axis(ticks[0], ticks[-1], tuple(each for each in ticks if each == round(each)))
+        return Axis(ticks[0], ticks[-1], tuple(tick for tick in ticks if tick == round(tick)))
     return Axis(ticks[0], ticks[-1], ticks)
 
 
@@ -477,13 +477,13 @@ def _said(series: Series, point: Point) -> str:
 
 def _counted(several: Sequence[Series]) -> list[Mark]:
     """A mark for each square of a frame that holds points, as large as they are many."""
-    held: Counter[tuple[int, int]] = Counter(
+    counts: Counter[tuple[int, int]] = Counter(
         (min(int(point.x * SQUARES), SQUARES - 1), min(int(point.y * SQUARES), SQUARES - 1))
         for series in several
         for point in series.points
     )
-    most, side = max(held.values()), 100 / SQUARES
+    most, side = max(counts.values()), 100 / SQUARES
     return [
         Mark((x + 0.5) * side, (y + 0.5) * side, f"{n:,}", "", None, 1.5 + 8 * (n / most) ** 0.5)
-        for (x, y), n in held.items()
+        for (x, y), n in counts.items()
     ]

@@ -96,8 +96,8 @@ def guard(
         ours = [f"http://{request.host}", *filter(None, [access.public_url])]
         if (changes or origin is not None) and origin not in ours:
             raise web.HTTPForbidden(text="pages of other origins may not ask here\n")
-        request[TOKEN] = known = _known(request, access)
-        if access.tokens and not known:
+        request[TOKEN] = token = _known(request, access)
+        if access.tokens and not token:
             raise web.HTTPForbidden(
                 text="Open the link that you were sent, including the part after ?token=. "
                 "The previous page still has your text: go back to it.\n"
@@ -112,7 +112,7 @@ def guard(
         # cookie. Requests that change anything must come from our origin, see above.
         answer.set_cookie(
             access.cookie,
-            known,
+            token,
             httponly=True,
             samesite="Lax",
             secure=access.public_url.startswith("https://"),
@@ -140,14 +140,14 @@ async def headed(
 
 def _known(request: web.Request, access: AccessRules) -> str:
     """The valid token of a request, or an empty text."""
-    given = request.query.get("token") or request.cookies.get(access.cookie, "")
+    presented = request.query.get("token") or request.cookies.get(access.cookie, "")
     # Bytes that are not UTF-8 became surrogates.
-    key, found = given.encode(errors="surrogateescape"), ""
+    key, valid = presented.encode(errors="surrogateescape"), ""
     for token in access.tokens:
         # All are compared, so that timing reveals nothing.
         if hmac.compare_digest(key, token.encode()):
-            found = token
-    return found
+            valid = token
+    return valid
 
 
 def _called_right(called: str, host: str, port: int) -> bool:
@@ -186,7 +186,7 @@ class Listener:
 
     def admit(self, visit: "_Visit") -> bool:
         """Whether a new connection may stay."""
-        ours = [each for each in self._open if each.client == visit.client]
+        ours = [visits for visits in self._open if visits.client == visit.client]
         if len(ours) >= min(MAX_PER_CLIENT, self._most) and not _close_one(ours):
             return False
         if len(self._open) >= self._most and not _close_one(self._open):

@@ -30,7 +30,7 @@ class NoPage(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageQuery:
     """The parameters of a page, as its address has them; numbers are from 0."""
 
     row: int = 0
@@ -58,7 +58,7 @@ class Asked:
     """1 to show each world in a column."""
 
 
-Page: TypeAlias = Callable[[RunReader, "Links", Asked], str]
+Page: TypeAlias = Callable[[RunReader, "Links", PageQuery], str]
 
 
 class Route(NamedTuple):
@@ -105,20 +105,20 @@ CHOICES: Mapping[str, Collection[str]] = {
     "order": ("worst", "best", "change", "sweep"),
 }
 
-DEFAULTS = {each.name: each.default for each in fields(Asked)}
+DEFAULTS = {parameter.name: parameter.default for parameter in fields(PageQuery)}
 
 
 def page_of(name: str) -> Page:
     """The function that makes a page of ROUTES."""
     module, _, called = ROUTES[name].page.partition(":")
-    found: Page = getattr(importlib.import_module(f".{module}", __package__), called)
-    return found
+    function: Page = getattr(importlib.import_module(f".{module}", __package__), called)
+    return function
 
 
-def asked(told: Mapping[str, str]) -> Asked:
+def page_query(texts: Mapping[str, str]) -> PageQuery:
     """The parameters of a page as texts. NoPage for a value that none has."""
-    values: dict[str, Any] = {n: _read(n, text) for n, text in told.items() if n in DEFAULTS}
-    return Asked(**values)
+    values: dict[str, Any] = {n: _read(n, text) for n, text in texts.items() if n in DEFAULTS}
+    return PageQuery(**values)
 
 
 def _read(name: str, text: str) -> int | str:
@@ -129,27 +129,27 @@ def _read(name: str, text: str) -> int | str:
     return one_of(text, CHOICES[name], name) if name in CHOICES else text[:MAX_WORDS].strip()
 
 
-def one_of(value: str, known: Collection[str], what: str) -> str:
+def one_of(value: str, choices: Collection[str], noun: str) -> str:
     """The value. NoPage, with the known values, for any other."""
-    if value not in known:
-        raise NoPage(unknown(what, value, known))
+    if value not in choices:
+        raise NoPage(unknown(noun, value, choices))
     return value
 
 
-def nth(number: int, count: int, what: str) -> int:
+def nth(number: int, count: int, noun: str) -> int:
     """The number. NoPage for one that is not below the count."""
     if number >= count:
-        raise NoPage(f"the run has no {what} {number}; it has {count:,}")
+        raise NoPage(f"the run has no {noun} {number}; it has {count:,}")
     return number
 
 
-def place_of(run: RunReader, asked: Asked) -> Place:
+def place_of(run: RunReader, query: PageQuery) -> Place:
     """The place that a page names. NoPage if the run has none like it."""
     sweep = run.sweep
     return Place(
-        nth(asked.row, len(sweep.rows), "row"),
-        nth(asked.problem, len(sweep.problems), "problem"),
-        nth(asked.draw, sweep.draws, "draw"),
+        nth(query.row, len(sweep.rows), "row"),
+        nth(query.problem, len(sweep.problems), "problem"),
+        nth(query.draw, sweep.draws, "draw"),
     )
 
 
@@ -168,7 +168,7 @@ class Links:
     """Where a page hears from its run while it goes on."""
     runs = ""
     """The list of all runs."""
-    taken = ""
+    selection = ""
     """The transcripts that a site holds, in words."""
     notes = ""
     """Address that takes notes; empty where they can only be read."""
@@ -176,7 +176,7 @@ class Links:
     shared = False
     """Whether style and script lie in files that all pages share."""
 
-    def to(self, page: str, /, **asked: int | str) -> str:
+    def to(self, page: str, /, **parameters: int | str) -> str:
         """A page of ROUTES, with its parameters."""
         return ""
 
@@ -212,8 +212,8 @@ class Links:
         page = self.reading(place, max(number - 1, 0) // room)
         return page and f"{page.partition('#')[0]}#{turn_anchor(place, label, number)}"
 
-    def calls(self, place: Place, address: str = "", whole: bool = False) -> str:
-        """Requests and replies of a reading. whole: of the one call with this address, by itself
+    def calls(self, place: Place, address: str = "", full: bool = False) -> str:
+        """Requests and replies of a reading. full: of the one call with this address, by itself
         where that is possible."""
         page = self.to("calls", **parts(place))
         return f"{page}#c{address[:12]}" if page and address else page
@@ -232,15 +232,15 @@ class ServerLinks(Links):
         self.notes = f"{self.run}/notes" if notes else ""
         self._score = score
 
-    def to(self, page: str, /, **asked: int | str) -> str:
+    def to(self, page: str, /, **parameters: int | str) -> str:
         path = ROUTES[page].path
-        told = {"score": self._score} | asked
+        values = {"score": self._score} | parameters
         query = {
             name: value
-            for name, value in told.items()
+            for name, value in values.items()
             if value != DEFAULTS[name] and f"{{{name}}}" not in path
         }
-        return f"{self.run}{path.format(**asked)}{'?' if query else ''}{urlencode(query)}"
+        return f"{self.run}{path.format(**parameters)}{'?' if query else ''}{urlencode(query)}"
 
     def form(self, page: str) -> str:
         return self.to(page)
@@ -254,8 +254,8 @@ class ServerLinks(Links):
     def figure(self, name: str) -> str:
         return f"{self.run}/figure/{name}"
 
-    def calls(self, place: Place, address: str = "", whole: bool = False) -> str:
-        if whole:
+    def calls(self, place: Place, address: str = "", full: bool = False) -> str:
+        if full:
             return self.to("calls", **parts(place), only=address[:12])
         return super().calls(place, address)
 
@@ -271,26 +271,26 @@ class SiteLinks(Links):
         self.files: dict[Key, str] = {}
         """By page and parameters, the file."""
 
-    def add(self, file: str, page: str, /, **asked: int | str) -> str:
+    def add(self, file: str, page: str, /, **parameters: int | str) -> str:
         """Note the file of a page, and return its name."""
-        self.files[_key(page, asked)] = file
+        self.files[_key(page, parameters)] = file
         return file
 
-    def to(self, page: str, /, **asked: int | str) -> str:
+    def to(self, page: str, /, **parameters: int | str) -> str:
         filters = ""
         match page:
             case "row":
-                page, filters = "transcripts", f'"{self._rows[int(asked["row"])]}" '
-                filters += str(asked.get("show", ""))
-                asked = {}
+                page, filters = "transcripts", f'"{self._rows[int(parameters["row"])]}" '
+                filters += str(parameters.get("show", ""))
+                parameters = {}
             case "transcripts":
-                filters, asked = str(asked.get("show", "")), {}
-        file = self.files.get(_key(page, asked), "")
+                filters, parameters = str(parameters.get("show", "")), {}
+        file = self.files.get(_key(page, parameters), "")
         if not filters.strip() or not file:
             return file
         # A table of hundreds of rows has as many of these.
-        told = urlencode({"list.filter": filters.strip()}, safe="/").replace("%C2%B7", "·")
-        return f"{file}#{told}"
+        fragment = urlencode({"list.filter": filters.strip()}, safe="/").replace("%C2%B7", "·")
+        return f"{file}#{fragment}"
 
     def file(self, name: str) -> str:
         return "" if name == "json" else f"report.{name}"
@@ -299,13 +299,13 @@ class SiteLinks(Links):
         file = super().reading(place, turns)
         return file and f"{file}#{anchor(place, turns)}"
 
-    def calls(self, place: Place, address: str = "", whole: bool = False) -> str:
+    def calls(self, place: Place, address: str = "", full: bool = False) -> str:
         file = super().calls(place, address)
         return file if "#" in file or not file else f"{file}#{anchor(place)}"
 
 
-def _key(page: str, asked: dict[str, int | str]) -> Key:
-    return page, frozenset(each for each in asked.items() if each[1] != DEFAULTS[each[0]])
+def _key(page: str, parameters: dict[str, int | str]) -> Key:
+    return page, frozenset((n, value) for n, value in parameters.items() if value != DEFAULTS[n])
 
 
 def parts(place: Place) -> dict[str, int | str]:

@@ -46,7 +46,7 @@ from ...run.reader import RunReader
 from ...run.run_folder import REPORT, SWEEP
 from ...system.files import holder
 from .findings import Linked, ShownPart, figure_of, finding_page, shown_part
-from .links import REPORT_FILES, Asked, Links, one_of
+from .links import REPORT_FILES, Links, PageQuery, one_of
 from .strip import COLUMNS, TILES, Watcher, run_page
 
 READ = 3
@@ -75,14 +75,14 @@ def causes_part(run: RunReader, completed: RunRows, links: Links, most: int | No
     alike: dict[tuple[str, str], list[int]] = {}
     for at, failure in sorted(failures.items()):
         alike.setdefault((failure.kind, saying(failure)), []).append(at)
-    every = sorted(alike.items(), key=lambda each: -len(each[1]))
+    every = sorted(alike.items(), key=lambda cause: -len(cause[1]))
     lines = []
     for (kind, _), cells in every[:most]:
         example = failures[cells[0]]
         seat = f"{example.seat}: " if example.seat else ""
-        told = clipped(f"{called(kind)}: {seat}{example.message}")
+        text = clipped(f"{called(kind)}: {seat}{example.message}")
         quote = clipped(example.raw)
-        lines.append(_cause(run, links, told, cells, len(completed.table.failed), quote))
+        lines.append(_cause(run, links, text, cells, len(completed.table.failed), quote))
     hints = [HINTS[kind] for kind in dict.fromkeys(kind for kind, _ in alike) if kind in HINTS]
     notes = [f"{hint[:1].upper()}{hint[1:]}." for hint in hints] if most is None else []
     if most and len(every) > most:
@@ -93,7 +93,7 @@ def causes_part(run: RunReader, completed: RunRows, links: Links, most: int | No
     return Part("causes", title, columns, lines, notes)
 
 
-def failures_page(run: RunReader, links: Links, asked: Asked) -> str:
+def failures_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """Failures by cause, then doubts by kind."""
     completed = read_rows(run)
     table = completed.table
@@ -102,16 +102,16 @@ def failures_page(run: RunReader, links: Links, asked: Asked) -> str:
     for name in MARKS:
         cells = [at for at, counts in sorted(marked.items()) if counts.get(name)]
         if cells:
-            told = name.replace("_", " ")
-            doubts.append(_cause(run, links, told, cells, int(table.ended.sum()), ""))
-    said = []
+            cause = name.replace("_", " ")
+            doubts.append(_cause(run, links, cause, cells, int(table.ended.sum()), ""))
+    facts = []
     if table.failed:
-        said.append(
+        facts.append(
             f"To run them again: oversight run {run.folder / SWEEP} --run-folder {run.folder} "
             "--retry-failed"
         )
     elif not doubts:
-        said.append(f"No cell failed, and nothing is in doubt, of {table.ended.sum():,} cells.")
+        facts.append(f"No cell failed, and nothing is in doubt, of {table.ended.sum():,} cells.")
     columns = [word("doubt", "cause"), word("read", "read")]
     columns += [number("cells", "count"), share("share", "share")]
     about = "The verdict counts; the bounds on the overview show what it could change."
@@ -123,12 +123,14 @@ def failures_page(run: RunReader, links: Links, asked: Asked) -> str:
         title="Failures and doubts",
         lead="Cells that ended without a verdict, by what they say; then verdicts that something "
         "speaks against.",
-        said=said,
+        facts=facts,
     )
 
 
-def _cause(run: RunReader, links: Links, told: str, cells: list[int], of: int, quote: str) -> Cause:
-    return Cause(told, len(cells), len(cells) / of, quote, {"read": read_links(run, links, cells)})
+def _cause(
+    run: RunReader, links: Links, name: str, cells: list[int], all: int, quote: str
+) -> Cause:
+    return Cause(name, len(cells), len(cells) / all, quote, {"read": read_links(run, links, cells)})
 
 
 def read_links(run: RunReader, links: Links, cells: Sequence[int]) -> Linked:
@@ -149,7 +151,7 @@ class OverviewRow(NamedTuple):
     """A row of the report, or a group of rows with those within it."""
 
     name: str
-    its: RowResult | PivotLine
+    result: RowResult | PivotLine
     failed: int
     links: dict[str, str]
     band: tuple[float, float] | None
@@ -162,11 +164,11 @@ class OverviewRow(NamedTuple):
 
     @property
     def unmeasured(self) -> str:
-        return self.its.unmeasured
+        return self.result.unmeasured
 
     @property
     def contrast(self) -> Contrast | None:
-        return self.its.contrast
+        return self.result.contrast
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,38 +196,38 @@ class GroupCost:
     links: dict[str, str]
 
 
-def overview_page(run: RunReader, links: Links, asked: Asked) -> str:
+def overview_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """The page. Rows are averaged in groups, by protocol unless `by` names another thing that tells
     them apart."""
     completed = read_rows(run)
-    results = completed.results(asked.score, (1.0,))
+    results = completed.results(query.score, (1.0,))
     rows = run.sweep.rows
-    known = dimensions([row for row in rows if not row.naive]) or ["protocol"]
-    by = one_of(asked.by or known[0], known, "group")
-    done = sum(its.cells - its.missing for its in results.rows)
+    groups = dimensions([row for row in rows if not row.naive]) or ["protocol"]
+    by = one_of(query.by or groups[0], groups, "group")
+    finished = sum(row.cells - row.missing for row in results.rows)
     running = holder(run.folder) is not None
     family = verdicts(results)
-    asked = asked if family.contrasts else replace(asked, plot="asd")
+    query = query if family.contrasts else replace(query, plot="asd")
     return run_page(
         "overview",
         run,
         links,
         title=run.name,
-        here="overview",
+        active_tab="overview",
         headline=family.headline,
-        said=[*_said(results, family)],
-        facts=_facts(run, results, state_of(running, done, run.manifest.cells)),
-        rows=_table(run, completed, results, by, links, asked.plot),
+        notes=[*_notes(results, family)],
+        facts=_facts(run, results, state_of(running, finished, run.manifest.cells)),
+        rows=_table(run, completed, results, by, links, query.plot),
         closed=len(rows) > MOST_OPEN,
-        drawing=figure_of(run, links, asked.plot, asked.score),
-        asked=asked,
+        drawing=figure_of(run, links, query.plot, query.score),
+        query=query,
         by=by,
-        known=known,
+        groups=groups,
         names=row_names(rows),
-        score_name=SCORE_NAMES[asked.score],
+        score_name=SCORE_NAMES[query.score],
         scores=run.scores,
-        missing=sum(its.missing for its in results.rows),
-        files=[each for each in REPORT_FILES if (run.folder / REPORT / f"report.{each}").exists()],
+        missing=sum(row.missing for row in results.rows),
+        files=[end for end in REPORT_FILES if (run.folder / REPORT / f"report.{end}").exists()],
         strip=Watcher(run).snapshot() if running and links.events else None,
         tiles=TILES,
         columns=COLUMNS,
@@ -237,7 +239,7 @@ def overview_page(run: RunReader, links: Links, asked: Asked) -> str:
     )
 
 
-def _said(results: Results, family: Verdicts) -> Iterator[str]:
+def _notes(results: Results, family: Verdicts) -> Iterator[str]:
     """The lines of the report under the heading, and the settings that rows of a kind share."""
     for line in lead_of(results):
         if line != family.headline and SIMULATED not in line:
@@ -250,26 +252,26 @@ def _said(results: Results, family: Verdicts) -> Iterator[str]:
 def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
     """The figures of one row, in words."""
     completed = read_rows(run)
-    its = completed.results(score, (1.0,)).rows[row]
+    result = completed.results(score, (1.0,)).rows[row]
     facts = [
-        ("ASD", estimated(its.asd, 2)),
-        ("lift over the naive judge", lifted(its.lift, its.contrast)),
-        ("accuracy", shared(its.accuracy)),
-        ("problems", counted_problems(its)),
-        ("cells", f"{its.cells - its.missing:,} of {its.cells:,}"),
-        ("failed", f"{its.failed:,}"),
+        ("ASD", estimated(result.asd, 2)),
+        ("lift over the naive judge", lifted(result.lift, result.contrast)),
+        ("accuracy", shared(result.accuracy)),
+        ("problems", counted_problems(result)),
+        ("cells", f"{result.cells - result.missing:,} of {result.cells:,}"),
+        ("failed", f"{result.failed:,}"),
     ]
-    if its.unmeasured:
-        facts = [(NOT_MEASURED, its.unmeasured), *facts[3:]]
-    facts = [(name, told.replace("-", "−")) for name, told in facts]
+    if result.unmeasured:
+        facts = [(NOT_MEASURED, result.unmeasured), *facts[3:]]
+    facts = [(name, value.replace("-", "−")) for name, value in facts]
     try:
         (cost,) = _costs(sampled_costs(completed), {"": [row]}, {})
     except EngineError:
         return facts
-    told = f"{cost.calls:.1f} calls, {short(round(cost.tokens_in + cost.tokens_out))} tokens"
+    used = f"{cost.calls:.1f} calls, {short(round(cost.tokens_in + cost.tokens_out))} tokens"
     return [
         *facts,
-        ("cost per problem", f"{told}, {dollars(cost.dollars)}" if cost.dollars else told),
+        ("cost per problem", f"{used}, {dollars(cost.dollars)}" if cost.dollars else used),
     ]
 
 
@@ -283,53 +285,53 @@ def _table(
         failed_cells.setdefault(run.where(at)[0].row, []).append(at)
 
     def line(n: int, alone: bool) -> OverviewRow:
-        its, to = results.rows[n], {head: links.to("row", row=n)}
+        result, to = results.rows[n], {head: links.to("row", row=n)}
         # Within its group, without the parts that all rows share.
-        parts = [each for each in names[n].split(" · ") if each != value_of(its.row, by)]
+        parts = [part for part in names[n].split(" · ") if part != value_of(result.row, by)]
         name = names[n] if alone else " · ".join(parts) or names[n]
         band = baseline = None
-        if asd and its.bounds and its.bounds.doubtful:
-            band = its.bounds.worst, its.bounds.best
-        if asd and not its.row.naive:
-            baseline = its.samples.baseline
-        read = read_links(run, links, failed_cells.get(n, ())) if its.unmeasured else ()
-        return OverviewRow(name, its, its.failed, to, band, baseline, readings=read)
+        if asd and result.bounds and result.bounds.doubtful:
+            band = result.bounds.worst, result.bounds.best
+        if asd and not result.row.naive:
+            baseline = result.samples.baseline
+        read = read_links(run, links, failed_cells.get(n, ())) if result.unmeasured else ()
+        return OverviewRow(name, result, result.failed, to, band, baseline, readings=read)
 
     lines = []
     for group in pivot(results, [by]):
         rows = tuple(line(n, group.size == 1) for n in group.rows)
-        known = [row.baseline for row in rows if row.baseline is not None]
-        mean, failed = fmean(known) if known else None, sum(row.failed for row in rows)
-        whole = OverviewRow(group.group[0] or NONE, group, failed, {}, None, mean, rows)
-        lines.append(whole if rows[1:] else rows[0])
-    lift = Column("lift", lambda line: lifted(line.its.lift, line.contrast), ("lift",),
-                  attrgetter("its.lift"))  # fmt: skip
-    scores = figure("ASD", "its.asd", 2), lift
+        baselines = [row.baseline for row in rows if row.baseline is not None]
+        mean, failed = fmean(baselines) if baselines else None, sum(row.failed for row in rows)
+        total = OverviewRow(group.group[0] or NONE, group, failed, {}, None, mean, rows)
+        lines.append(total if rows[1:] else rows[0])
+    lift = Column("lift", lambda line: lifted(line.result.lift, line.contrast), ("lift",),
+                  attrgetter("result.lift"))  # fmt: skip
+    scores = figure("ASD", "result.asd", 2), lift
     columns = [
         word(head, "name"),
         *(scores if asd else reversed(scores)),
-        column("accuracy", "its.accuracy", shared),
-        Column("n", lambda line: counted_problems(line.its), ("n",), attrgetter("its.n")),
+        column("accuracy", "result.accuracy", shared),
+        Column("n", lambda line: counted_problems(line.result), ("n",), attrgetter("result.n")),
         number("failed", "failed"),
     ]
     contrasts = [
-        each.contrast for whole in lines for each in (whole, *whole.members) if each.contrast
+        line.contrast for total in lines for line in (total, *total.members) if line.contrast
     ]
     notes = (*rare_errors(contrasts), *same_verdicts(contrasts), COUNTED)
     return shown_part(Part("", "Rows", columns, lines, notes), {})
 
 
 def _facts(run: RunReader, results: Results, state: str) -> list[tuple[str, str]]:
-    cells = sum(its.cells - its.missing for its in results.rows)
+    cells = sum(row.cells - row.missing for row in results.rows)
     agents = {row.shown_agent for row in run.sweep.rows} - {""}
     judges = {row.shown_judge for row in run.sweep.rows} - {""}
-    alone = [(role, *its) for role, its in (("agent", agents), ("judge", judges)) if len(its) == 1]
+    alone = [(role, *ids) for role, ids in (("agent", agents), ("judge", judges)) if len(ids) == 1]
     return [
         ("state", state),
         ("cells", f"{cells:,} of {run.manifest.cells:,}"),
         ("failed", f"{results.failed:,}"),
         ("rows", f"{len(results.rows):,}"),
-        ("problems", f"{max((its.n for its in results.rows), default=0):,}"),
+        ("problems", f"{max((row.n for row in results.rows), default=0):,}"),
         *((role, name) for role, name in alone),
     ]
 
@@ -349,7 +351,7 @@ def _beside(
         return
     cost = links.to("cost")
     lines = list(_costs(costs, members, {by: cost} if cost else {}))
-    priced = [number("dollars", "dollars", ",.4f")] if any(each.dollars for each in lines) else []
+    priced = [number("dollars", "dollars", ",.4f")] if any(line.dollars for line in lines) else []
     yield Part(
         "cost",
         "Cost per problem",
@@ -373,13 +375,13 @@ def _costs(
         spent = [(row.alone, max(row.problems, 1)) for row in rows if row.alone]
         if not spent:
             continue
-        known = all(its.dollars is not None for its, _ in spent)
+        priced = all(usage.dollars is not None for usage, _ in spent)
         yield GroupCost(
             name,
-            fmean(its.calls / n for its, n in spent),
-            fmean(its.input_tokens / n for its, n in spent),
-            fmean(its.output_tokens / n for its, n in spent),
-            fmean((its.dollars or 0.0) / n for its, n in spent) if known else None,
+            fmean(usage.calls / n for usage, n in spent),
+            fmean(usage.input_tokens / n for usage, n in spent),
+            fmean(usage.output_tokens / n for usage, n in spent),
+            fmean((usage.dollars or 0.0) / n for usage, n in spent) if priced else None,
             links,
         )
 
@@ -391,12 +393,12 @@ def _worst(run: RunReader, completed: RunRows, score: str, links: Links) -> Part
     argued = [n for n, row in enumerate(rows) if not row.naive and not row.is_a(OPEN_TRUST)]
     argued = [n for n in argued if completed.names[n] in measured]
     values = completed.asd_by_problem(score)[:, argued]
-    there = ~np.isnan(values)
-    found = []
-    for at in np.flatnonzero(there.any(axis=1)).tolist():
-        lowest = int(np.where(there[at], values[at], np.inf).argmin())
-        found.append((float(values[at][there[at]].mean()), at, argued[lowest], values[at, lowest]))
-    found.sort()
+    fields = ~np.isnan(values)
+    worst = []
+    for at in np.flatnonzero(fields.any(axis=1)).tolist():
+        lowest = int(np.where(fields[at], values[at], np.inf).argmin())
+        worst.append((float(values[at][fields[at]].mean()), at, argued[lowest], values[at, lowest]))
+    worst.sort()
     lines = [
         WorstProblem(
             run.sweep.problems[at].id,
@@ -408,7 +410,7 @@ def _worst(run: RunReader, completed: RunRows, score: str, links: Links) -> Part
                 "worst row": links.any_reading(row, at, run.sweep.draws),
             },
         )
-        for mean, at, row, lowest in found[:WORST]
+        for mean, at, row, lowest in worst[:WORST]
     ]
     columns: list[Column] = [
         word("problem", "problem"),

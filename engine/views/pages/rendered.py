@@ -93,11 +93,11 @@ def _letters(texts: Iterable[str]) -> str:
 
 def _with_sentinels(text: str, marks: Sequence[TextMark]) -> str:
     starts = {kind: letter for letter, kind in _STARTS.items()}
-    parts, done = [], 0
+    parts, end = [], 0
     for mark in sorted(marks):
-        parts += [text[done : mark.start], starts[mark.kind], text[mark.start : mark.end], _END]
-        done = mark.end
-    return "".join([*parts, text[done:]])
+        parts += [text[end : mark.start], starts[mark.kind], text[mark.start : mark.end], _END]
+        end = mark.end
+    return "".join([*parts, text[end:]])
 
 
 def _flat(tokens: Sequence[Token]) -> Iterable[Token]:

@@ -11,7 +11,7 @@ from .environment import page
 from .links import ServerLinks
 
 
-def runs_part(title: str, runs: Sequence[RunSummary], named: Callable[[RunSummary], str]) -> Part:
+def runs_part(title: str, runs: Sequence[RunSummary], name_of: Callable[[RunSummary], str]) -> Part:
     """One line per run, without columns that are empty for all. named: its known name."""
 
     def last(run: RunSummary) -> datetime:
@@ -24,7 +24,7 @@ def runs_part(title: str, runs: Sequence[RunSummary], named: Callable[[RunSummar
         return f"{run.finished:,}/{run.cells:,}"
 
     columns = [
-        Column("run folder", named, ("folder",), lambda run: str(run.folder), words=True),
+        Column("run folder", name_of, ("folder",), lambda run: str(run.folder), words=True),
         program("sweep", "sweep"),
         Column(
             "last outcome",
@@ -55,5 +55,5 @@ def runs_page(place: Path, folders: Mapping[str, Path]) -> str:
     names = {folder: name for name, folder in folders.items()}
     runs, faults = summaries(names)
     part = runs_part("Runs", runs, lambda run: names[run.folder])
-    shown = shown_part(part, {name: ServerLinks(name).run for name in folders})
-    return page("runs", ServerLinks(""), title="runs", place=str(place), part=shown, faults=faults)
+    table = shown_part(part, {name: ServerLinks(name).run for name in folders})
+    return page("runs", ServerLinks(""), title="runs", place=str(place), part=table, faults=faults)

@@ -11,7 +11,7 @@ from ...errors import UsageError
 from ...run.reader import RunReader
 from ...run.record.search import KeptTexts, Query, search
 from .environment import packed
-from .links import Asked, Links, turn_anchor
+from .links import Links, PageQuery, turn_anchor
 from .strip import run_page
 from .transcript_view import TURNS_A_PAGE, TranscriptView
 
@@ -32,15 +32,15 @@ class ShownHit:
     """A text that holds the words, and where it was said first."""
 
     where: str
-    who: str
+    speaker: str
     link: str
     snippet: Markup
     cells: int
 
 
-def search_page(run: RunReader, links: Links, asked: Asked, parts: int = 0) -> str:
+def search_page(run: RunReader, links: Links, page_query: PageQuery, parts: int = 0) -> str:
     """The page of a search. parts: files of texts in a site, which searches by itself."""
-    words, page = asked.q, asked.page
+    words, page = page_query.q, page_query.page
     fault, hits, count = "", list[ShownHit](), 0
     if words.strip():
         try:
@@ -53,7 +53,7 @@ def search_page(run: RunReader, links: Links, asked: Asked, parts: int = 0) -> s
         run,
         links,
         title=f"search in {run.name}",
-        here="more",
+        active_tab="more",
         words=words,
         fault=fault,
         hits=hits,
@@ -66,25 +66,25 @@ def search_page(run: RunReader, links: Links, asked: Asked, parts: int = 0) -> s
 
 def _hits(run: RunReader, links: Links, query: Query, page: int) -> tuple[int, list[ShownHit]]:
     names = row_names(run.sweep.rows)
-    found = search(run.tables, query, range(len(run.sweep.rows)), _texts_of(run))
-    shown = []
-    for hit in found[page * HITS_A_PAGE : (page + 1) * HITS_A_PAGE]:
+    matches = search(run.tables, query, range(len(run.sweep.rows)), _texts_of(run))
+    hits = []
+    for hit in matches[page * HITS_A_PAGE : (page + 1) * HITS_A_PAGE]:
         place, side = run.where(hit.place)
         problem = run.sweep.problems[place.problem]
         label = problem.question.answers[side].label
         turn = 0 if hit.turn is None else hit.turn + 1
-        who = "judge" if not turn else f"turn {turn}"
-        who += ", in private" if hit.source == "reasoning" else ""
-        shown.append(
+        speaker = "judge" if not turn else f"turn {turn}"
+        speaker += ", in private" if hit.source == "reasoning" else ""
+        hits.append(
             ShownHit(
                 f"{problem.id} · {names[place.row]}",
-                f"world {label}, {who}",
+                f"world {label}, {speaker}",
                 links.turn(place, label, turn, TURNS_A_PAGE),
                 _marked(query, query.snippet(hit.text)),
                 hit.cells,
             )
         )
-    return len(found), shown
+    return len(matches), hits
 
 
 _kept: list[tuple[object, KeptTexts | None]] = []
@@ -126,18 +126,16 @@ class SearchedTexts:
     def add(self, one: TranscriptView, file: str) -> None:
         """All that was said in a reading. file: the page that it is on."""
         for world in one.worlds:
-            said = [
-                (spoken.number, spoken.turn.speaker, spoken.turn.text) for spoken in world.turns
+            texts = [(turn.number, turn.turn.speaker, turn.turn.text) for turn in world.turns]
+            texts += [(0, "judge", judged.judgement.text) for judged in world.judged]
+            calls = [(turn.number, turn.turn.speaker, turn.call_view) for turn in world.turns]
+            calls += [(0, "judge", judged.call_view) for judged in world.judged]
+            texts += [
+                (number, f"{speaker}, in private", view.call.reasoning)
+                for number, speaker, view in calls
+                if view
             ]
-            said += [(0, "judge", each.judgement.text) for each in world.judged]
-            thought = [(each.number, each.turn.speaker, each.asked) for each in world.turns]
-            thought += [(0, "judge", each.asked) for each in world.judged]
-            said += [
-                (number, f"{who}, in private", asked.call.reasoning)
-                for number, who, asked in thought
-                if asked
-            ]
-            for number, speaker, text in said:
+            for number, speaker, text in texts:
                 key = one.place.problem, text
                 if not text.strip() or key in self._known:
                     continue

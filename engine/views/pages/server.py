@@ -38,8 +38,8 @@ from .links import (
     NoPage,
     ServerLinks,
     anchor,
-    asked,
     page_of,
+    page_query,
     place_of,
 )
 from .runs import runs_page
@@ -127,15 +127,15 @@ async def _faults_as_pages(request: web.Request, handler: Handler) -> web.Stream
     try:
         return await handler(request)
     except (web.HTTPNotFound, NoPage) as gone:
-        said = gone.text if isinstance(gone, web.HTTPNotFound) else str(gone)
-        return html(fault_page("There is no such page", said or ""), 404)
+        message = gone.text if isinstance(gone, web.HTTPNotFound) else str(gone)
+        return html(fault_page("There is no such page", message or ""), 404)
     except EngineError as fault:
         return html(fault_page("This cannot be shown", str(fault)), 500)
 
 
-def fault_page(title: str, said: str) -> str:
+def fault_page(title: str, message: str) -> str:
     """The fault, and the next step."""
-    return page("fault", ServerLinks(""), title=title, said=said)
+    return page("fault", ServerLinks(""), title=title, message=message)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -172,8 +172,8 @@ class PageServer(Server):
 
     def folders(self) -> Mapping[str, Path]:
         """The run folders that are served, by name."""
-        found = [self.place] if is_run(self.place) else run_folders(self.place)
-        return {each.resolve().name: each for each in found}
+        folders = [self.place] if is_run(self.place) else run_folders(self.place)
+        return {folder.resolve().name: folder for folder in folders}
 
     def routes(self) -> list[web.RouteDef]:
         run = "/run/{run}"
@@ -216,13 +216,13 @@ class PageServer(Server):
 
         async def answer(request: web.Request) -> web.Response:
             run = self._run(request)
-            known = {"score", *route.query}
-            query = {key: text for key, text in request.query.items() if key in known}
-            told = asked(query | request.match_info)
-            links = ServerLinks(run.name, told.score, self._notes)
+            names = {"score", *route.query}
+            query = {key: text for key, text in request.query.items() if key in names}
+            parameters = page_query(query | request.match_info)
+            links = ServerLinks(run.name, parameters.score, self._notes)
 
             def make() -> str:
-                return page_of(name)(run, links, told)
+                return page_of(name)(run, links, parameters)
 
             if not route.reckons:
                 return html(await asyncio.to_thread(make))
@@ -235,8 +235,8 @@ class PageServer(Server):
         """Add or remove a note, and lead back to its transcript."""
         run, form = self._run(request), await request.post()
         fields = {name: value for name, value in form.items() if isinstance(value, str)}
-        told = asked({name: fields.get(name, "0") for name in ("row", "problem", "draw")})
-        place = place_of(run, told)
+        numbers = {name: fields.get(name, "0") for name in ("row", "problem", "draw")}
+        place = place_of(run, page_query(numbers))
         if gone := fields.get("remove"):
             await asyncio.to_thread(remove_note, run, gone)
         else:
@@ -274,10 +274,10 @@ class PageServer(Server):
         from .figure import figure_bytes
 
         run, kind, ending = self._run(request), *map(request.match_info.get, ("kind", "ending"))
-        score = asked({"score": request.query.get("score", "brier")}).score
+        score = page_query({"score": request.query.get("score", "brier")}).score
         async with self.busy[run.name]:
-            made = await asyncio.to_thread(figure_bytes, run, kind or "", ending or "", score)
-        return _sent(f"{run.name}-{kind}.{ending}", made)
+            figure = await asyncio.to_thread(figure_bytes, run, kind or "", ending or "", score)
+        return _sent(f"{run.name}-{kind}.{ending}", figure)
 
 
 def _pattern(path: str) -> str:

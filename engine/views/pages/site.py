@@ -22,7 +22,7 @@ from ...run.run_folder import REPORT
 from ...system.files import read_bounded, replace_file, unwritable
 from .environment import EVERY, static
 from .findings import measures_of
-from .links import Asked, SiteLinks, page_of, parts
+from .links import PageQuery, SiteLinks, page_of, parts
 from .searched import SearchedTexts, search_page
 from .transcript_page import Transcripts, called_page, calls_section, readers_page, section
 from .transcript_view import ends_of, reading_page
@@ -67,9 +67,9 @@ def telling(run: RunReader, most: int | None) -> list[Place]:
     chosen = [*_spread(np.flatnonzero(failed), most // 3)]
     chosen += _spread(np.flatnonzero(doubt), most // 3)
     # A judge that nobody could read counts as its worst verdict: an ASD, but none to look at first.
-    known = np.flatnonzero(~np.isnan(every.asd) & ~failed & (every.draws == 0))
-    known = known[np.argsort(every.asd[known], kind="stable")]
-    ends = np.column_stack((known, known[::-1])).ravel().tolist()
+    measured = np.flatnonzero(~np.isnan(every.asd) & ~failed & (every.draws == 0))
+    measured = measured[np.argsort(every.asd[measured], kind="stable")]
+    ends = np.column_stack((measured, measured[::-1])).ravel().tolist()
     return _placed(every, [*dict.fromkeys([*chosen, *ends])][:most])
 
 
@@ -77,11 +77,11 @@ def _placed(every: Transcripts, chosen: list[int]) -> list[Place]:
     return sorted(map(every.place, chosen), key=lambda at: (at.row, at.problem, at.draw))
 
 
-def _spread(found: Places, most: int) -> list[int]:
+def _spread(numbers: Places, most: int) -> list[int]:
     """At most `most` of them, evenly spaced over the problems."""
-    if len(found) > most:
-        found = found[np.arange(most) * len(found) // most]
-    return [int(at) for at in found]
+    if len(numbers) > most:
+        numbers = numbers[np.arange(most) * len(numbers) // most]
+    return [int(at) for at in numbers]
 
 
 def write_bundle(
@@ -91,17 +91,17 @@ def write_bundle(
     most: int | None,
     calls: bool,
     notes: bool = True,
-    told: Callable[[int, int], None] = lambda done, all: None,
+    on_progress: Callable[[int, int], None] = lambda written, all: None,
 ) -> Written:
     """Write a run's pages into a folder.
 
     most: number of readings, the most telling ones; None for all. calls: with requests and
-    replies. notes: with the notes of people. told: called with the numbers of readings that are
-    written and that will be. UsageError if the folder holds something other than a bundle,
+    replies. notes: with the notes of people. on_progress: called with the numbers of
+    written readings and of all. UsageError if the folder holds something other than a bundle,
     RunFolderError if it cannot be written.
     """
     with _staged(to) as stage:
-        return _write(run, stage, most, calls, notes, told)
+        return _write(run, stage, most, calls, notes, on_progress)
 
 
 def _write(
@@ -110,16 +110,16 @@ def _write(
     most: int | None,
     calls: bool,
     notes: bool,
-    told: Callable[[int, int], None],
+    on_progress: Callable[[int, int], None],
 ) -> Written:
     places = telling(run, most)
     links = SiteLinks(row_names(run.sweep.rows))
     links.shows_notes = notes
-    links.taken = _taken(run, len(places), most)
+    links.selection = _selection(run, len(places), most)
     texts, written = SearchedTexts(), Written(to)
     pages = [*_pages(run, places)]
-    for file, page, asked in pages:
-        links.add(file, page, **asked)
+    for file, page, parameters in pages:
+        links.add(file, page, **parameters)
     if places:
         links.add("search.html", "search")
     files = _files(places)
@@ -150,17 +150,17 @@ def _write(
                 written.add(f"{name}.html", page)
                 texts.add(other, name)
             written.readings += 1
-            told(written.readings, len(places))
+            on_progress(written.readings, len(places))
         written.add(f"{file}.html", readers_page(run, links, sections, kind))
     requests.close()
     texts.close()
-    for file, page, asked in pages:
-        values: dict[str, Any] = asked
-        written.add(file, page_of(page)(run, links, Asked(**values)))
+    for file, page, parameters in pages:
+        values: dict[str, Any] = parameters
+        written.add(file, page_of(page)(run, links, PageQuery(**values)))
     for number, lines in enumerate(texts.files):
         written.add(f"texts-{number}.js", lines)
     if places:
-        written.add("search.html", search_page(run, links, Asked(), parts=len(texts.files)))
+        written.add("search.html", search_page(run, links, PageQuery(), parts=len(texts.files)))
     for name in COPIED:
         if (source := run.folder / REPORT / name).exists():
             written.add(name, read_bounded(source))
@@ -203,7 +203,7 @@ class _Requests:
         self.sections, self.number = [], self.number + 1
 
 
-def _taken(run: RunReader, count: int, most: int | None) -> str:
+def _selection(run: RunReader, count: int, most: int | None) -> str:
     every = len(run.sweep.rows) * len(run.sweep.problems) * run.sweep.draws
     if most is None or count == every:
         return f"all {count:,} transcripts"
@@ -215,11 +215,11 @@ def _taken(run: RunReader, count: int, most: int | None) -> str:
 
 def _files(places: list[Place]) -> dict[Place, str]:
     """File of each reading, without its ending: some readings of a row share one."""
-    found: dict[Place, str] = {}
+    files: dict[Place, str] = {}
     for row, group in groupby(places, key=lambda place: place.row):
         for n, place in enumerate(group):
-            found[place] = f"row-{row}-{n // READINGS_A_FILE + 1}"
-    return found
+            files[place] = f"row-{row}-{n // READINGS_A_FILE + 1}"
+    return files
 
 
 @contextmanager
@@ -228,18 +228,19 @@ def _staged(to: Path) -> Iterator[Path]:
     nothing changes."""
     stage = to.with_name(f".{to.name}.{os.getpid()}")
     try:
-        there = list(to.iterdir()) if to.exists() else []
-        if there and not (to / BUNDLE_MARKER).exists():
-            raise UsageError(f"{to} is not a site: it holds {there[0].name}; choose another folder")
+        earlier = list(to.iterdir()) if to.exists() else []
+        if earlier and not (to / BUNDLE_MARKER).exists():
+            name = earlier[0].name
+            raise UsageError(f"{to} is not a site: it holds {name}; choose another folder")
         stage.mkdir(parents=True)
         try:
             (stage / BUNDLE_MARKER).touch()
             yield stage
             to.mkdir(exist_ok=True)
-            for each in there:
-                each.unlink()
-            for each in list(stage.iterdir()):
-                each.replace(to / each.name)
+            for file in earlier:
+                file.unlink()
+            for file in list(stage.iterdir()):
+                file.replace(to / file.name)
         finally:
             rmtree(stage, ignore_errors=True)
     except OSError as exc:

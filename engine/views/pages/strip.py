@@ -25,10 +25,10 @@ from ...run.run_folder import SWEEP
 from ...sweep.document import Document
 from ...system.files import holder
 from .environment import page
-from .links import Asked, Links
+from .links import Links, PageQuery
 
 TILES = (
-    ("cells_told", "cells"),
+    ("cells_text", "cells"),
     ("calls", "calls"),
     ("sent", "sent"),
     ("stored", "from cache"),
@@ -109,16 +109,16 @@ class Watcher:
         if self._marks and finished < self._marks[-1][1]:
             # Failures were dropped, to be run again.
             self._marks.clear()
-        told = read_progress(self.run.folder)
+        progress = read_progress(self.run.folder)
         ledger = read_ledger(self.run.folder)
         running = holder(self.run.folder) is not None
         cells = self.run.manifest.cells
         total = sum_usage(ledger.values())
         rate = recent_rate(self._marks, now, finished, CELL_RATE_WINDOW)
         calls, stored, reused, in_flight = (
-            told.get(name, 0) for name in ("calls", "stored", "shared", "in_flight")
+            progress.get(name, 0) for name in ("calls", "stored", "shared", "in_flight")
         )
-        left = (cells - finished) / rate if rate and running else None
+        seconds_left = (cells - finished) / rate if rate and running else None
         # The ledger counts requests in flight as cut off, in case the process is killed.
         faults = sum(n for _, kind, n in total.faults if not (running and kind in IN_FLIGHT))
         share = finished / cells if cells else 1.0
@@ -127,9 +127,9 @@ class Watcher:
             "state": state_of(running, finished, cells),
             "cells": cells,
             "finished": finished,
-            "cells_told": f"{finished:,} of {cells:,} ({share:.0%})",
+            "cells_text": f"{finished:,} of {cells:,} ({share:.0%})",
             "failed": f"{failed:,}",
-            "left": duration(left) if left is not None else NONE,
+            "left": duration(seconds_left) if seconds_left is not None else NONE,
             "calls": f"{calls:,}",
             "sent": f"{max(calls - stored - reused - in_flight, 0):,}",
             "stored": f"{stored:,}",
@@ -137,10 +137,10 @@ class Watcher:
             "in_flight": f"{in_flight if running else 0:,}",
             "limited": f"{limited(total):,}",
             "faults": f"{faults - limited(total):,}",
-            "dollars": (told.get("spend") if running else "") or f"${total.dollars:,.2f}",
+            "dollars": (progress.get("spend") if running else "") or f"${total.dollars:,.2f}",
             "forecast": f"${forecast:,.2f}" if forecast is not None else NONE,
-            "models": list(_models(told.get("models", ()), ledger)),
-            "note": printable(str(told.get("note", ""))) or _note(told, ledger, running),
+            "models": list(_models(progress.get("models", ()), ledger)),
+            "note": printable(str(progress.get("note", ""))) or _note(progress, ledger, running),
         }
 
 
@@ -157,9 +157,9 @@ def recent_rate(
     return (count - before) / (now - then)
 
 
-def _models(held: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator[list[str]]:
-    """held: lines of the display, each a model's name and, two spaces on, what holds it back."""
-    now = {name: told.strip() for name, _, told in (line.partition("  ") for line in held)}
+def _models(lines: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator[list[str]]:
+    """lines: of the display, each with a model's name, two spaces, and its limit."""
+    now = {name: limit.strip() for name, _, limit in (line.partition("  ") for line in lines)}
     names = {clipped(model): paid for model, paid in ledger.items()}
     cells = {column.head: column.cell for column in PAID}
     for model in dict.fromkeys((*now, *names)):
@@ -168,10 +168,10 @@ def _models(held: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator[
         yield [printable(model), *figures, printable(now.get(model, "")) or "nothing"]
 
 
-def _note(told: Mapping[str, Any], ledger: Mapping[str, Any], running: bool) -> str:
+def _note(progress: Mapping[str, Any], ledger: Mapping[str, Any], running: bool) -> str:
     if not running:
         return "Nobody is running it now."
-    if ledger or told.get("models"):
+    if ledger or progress.get("models"):
         return ""
     return "Simulated models answer at once: only this machine limits them."
 
@@ -192,27 +192,17 @@ class Provenance:
     line: str
 
 
-def run_page(
-    template: str, run: RunReader, links: Links, *, title: str, here: str, **values: Any
-) -> str:
-    """One page about a run, with a line at its foot of where it comes from. here: its tab."""
-    return page(
-        template,
-        links,
-        title=title,
-        run_name=run.name,
-        here=here,
-        origin=provenance(run),
-        **values,
-    )
+def run_page(template: str, run: RunReader, links: Links, **values: Any) -> str:
+    """One page about a run, with its origin in the foot. values: title, active_tab, and others."""
+    return page(template, links, run_name=run.name, origin=provenance(run), **values)
 
 
 def provenance(run: RunReader) -> Provenance:
     """The facts that need no outcome; kept until another one lands."""
-    known = _KNOWN.get(str(run.folder))
-    if known is None or known[0] != run.stamp:
-        known = _KNOWN[str(run.folder)] = run.stamp, _provenance_of(run)
-    return known[1]
+    cached = _KNOWN.get(str(run.folder))
+    if cached is None or cached[0] != run.stamp:
+        cached = _KNOWN[str(run.folder)] = run.stamp, _provenance_of(run)
+    return cached[1]
 
 
 def _provenance_of(run: RunReader) -> Provenance:
@@ -221,19 +211,19 @@ def _provenance_of(run: RunReader) -> Provenance:
     kind = ""
     if made_up:
         kind = "simulated" if len(made_up) == len(models) else "partly simulated"
-    come = origins(run.sweep, run.folder) or (f"models: {', '.join(models)}",)
+    sources = origins(run.sweep, run.folder) or (f"models: {', '.join(models)}",)
     manifest = run.manifest
-    told = (*come, f"{manifest.name} {manifest.identity[:12]}", f"oversight {manifest.version}")
-    return Provenance(kind, " · ".join(told))
+    facts = (*sources, f"{manifest.name} {manifest.identity[:12]}", f"oversight {manifest.version}")
+    return Provenance(kind, " · ".join(facts))
 
 
-def origin_page(run: RunReader, links: Links, asked: Asked) -> str:
+def origin_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """All that is known of where the figures come from."""
     facts = list(_facts(run, [model for model, _ in run.sweep.roles]))
-    if links.taken:
-        facts.append(("this site", links.taken))
+    if links.selection:
+        facts.append(("this site", links.selection))
     title = f"where {run.name} comes from"
-    return run_page("origin", run, links, title=title, here="more", facts=facts)
+    return run_page("origin", run, links, title=title, active_tab="more", facts=facts)
 
 
 def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
@@ -243,8 +233,8 @@ def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
 
     manifest = run.manifest
     yield "models", ", ".join(models)
-    if come := origins(run.sweep, run.folder):
-        yield "replies", "; ".join(come)
+    if sources := origins(run.sweep, run.folder):
+        yield "replies", "; ".join(sources)
     yield "sweep", f"{manifest.name} {manifest.identity[:12]}"
     yield "problems", f"{len(run.problems):,}{_data(run)}"
     yield "prompts", manifest.prompts or "not known"
@@ -264,15 +254,15 @@ def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
 
 def _data(run: RunReader) -> str:
     try:
-        told = Document.read(run.folder / SWEEP).value.get("problems")
+        problems = Document.read(run.folder / SWEEP).value.get("problems")
     except (EngineError, ValueError, AttributeError, OSError):
         return ""
-    if isinstance(told, dict):
-        return ": " + ", ".join(_named(name, value) for name, value in list(told.items())[:4])
-    return f": {told}" if isinstance(told, str) else ""
+    if isinstance(problems, dict):
+        return ": " + ", ".join(_named(name, value) for name, value in list(problems.items())[:4])
+    return f": {problems}" if isinstance(problems, str) else ""
 
 
 def _named(name: str, value: object) -> str:
     if isinstance(value, dict):
-        return f"{name} ({', '.join(f'{key} {each}' for key, each in value.items())})"
+        return f"{name} ({', '.join(f'{key} {text}' for key, text in value.items())})"
     return f"{name} {value}"

@@ -19,7 +19,7 @@ from ...run.reader import Place, RunReader
 from ...run.reader_notes import read_notes
 from .environment import READER, packed, part
 from .findings import Linked, shown_part
-from .links import Asked, Links, NoPage, anchor, nth, one_of, parts, place_of
+from .links import Links, NoPage, PageQuery, anchor, nth, one_of, parts, place_of
 from .overview import row_facts
 from .strip import run_page
 from .transcript_view import TURNS_A_PAGE, CallView, TranscriptView, probe_advice, read
@@ -133,51 +133,53 @@ class Transcripts:
         # The first of the kinds that are seen in a verdict, and what people and probes found.
         return ", ".join(names[:1] + [name for name in names[1:] if name in FURTHER_KINDS])
 
-    def chosen(self, run: RunReader, names: tuple[str, ...], asked: Asked, fits: Flags) -> Places:
+    def chosen(
+        self, run: RunReader, names: tuple[str, ...], query: PageQuery, fits: Flags
+    ) -> Places:
         """Numbers of the readings of `fits` that are meant, in order."""
-        if asked.show:
-            fits = fits & self.kinds[asked.show]
-        for word_ in asked.words.lower().split():
+        if query.show:
+            fits = fits & self.kinds[query.show]
+        for word_ in query.words.lower().split():
             in_row = np.array([word_ in name.lower() for name in names])
             in_problem = np.array([word_ in problem.id.lower() for problem in run.sweep.problems])
             fits = fits & (in_row[self.rows] | in_problem[self.problems])
-        found = np.flatnonzero(fits)
-        if asked.order == "sweep":
-            return found
-        if asked.order == "change":
-            return found[np.argsort(-self.change[found], kind="stable")]
-        sign = -1 if asked.order == "best" else 1
+        numbers = np.flatnonzero(fits)
+        if query.order == "sweep":
+            return numbers
+        if query.order == "change":
+            return numbers[np.argsort(-self.change[numbers], kind="stable")]
+        sign = -1 if query.order == "best" else 1
         # Transcripts without an ASD follow, and rows without arguments come last.
-        return found[np.lexsort((sign * self.asd[found], self.by_design[found]))]
+        return numbers[np.lexsort((sign * self.asd[numbers], self.by_design[numbers]))]
 
 
-def transcripts_page(run: RunReader, links: Links, asked: Asked) -> str:
+def transcripts_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """The list of all rows."""
-    return _listed(run, links, asked, None)
+    return _listed(run, links, query, None)
 
 
-def row_page(run: RunReader, links: Links, asked: Asked) -> str:
+def row_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """The transcripts of one row, under its figures."""
-    return _listed(run, links, asked, nth(asked.row, len(run.sweep.rows), "row"))
+    return _listed(run, links, query, nth(query.row, len(run.sweep.rows), "row"))
 
 
-def _listed(run: RunReader, links: Links, asked: Asked, row: int | None) -> str:
-    if asked.show:
-        one_of(asked.show, KINDS, "kind")
+def _listed(run: RunReader, links: Links, query: PageQuery, row: int | None) -> str:
+    if query.show:
+        one_of(query.show, KINDS, "kind")
     completed = read_rows(run)
-    names, every = completed.names, Transcripts(run, completed, asked.score)
+    names, every = completed.names, Transcripts(run, completed, query.score)
     every.kinds["noted"] &= links.shows_notes
     fits = every.there if row is None else every.there & (every.rows == row)
-    found = every.chosen(run, names, asked, fits)
-    empty = not len(found) and bool(fits.any())
+    chosen = every.chosen(run, names, query, fits)
+    empty = not len(chosen) and bool(fits.any())
     if empty:
-        found = every.chosen(run, names, Asked(order=asked.order), fits)
+        chosen = every.chosen(run, names, PageQuery(order=query.order), fits)
     most, asks = links.most("transcripts"), bool(links.form("transcripts"))
     if asks:
-        listed = found[asked.page * most : (asked.page + 1) * most].tolist()
+        listed = chosen[query.page * most : (query.page + 1) * most].tolist()
     else:
-        there = (at for at in found.tolist() if links.reading(every.place(at)))
-        listed = list(islice(there, most))
+        available = (at for at in chosen.tolist() if links.reading(every.place(at)))
+        listed = list(islice(available, most))
     lines = [_line(run, links, every, names, at, row is None) for at in listed]
     columns: list[Column] = [word("problem", "problem"), word("stands out", "tag")]
     if row is None:
@@ -194,19 +196,19 @@ def _listed(run: RunReader, links: Links, asked: Asked, row: int | None) -> str:
         run,
         links,
         title=names[row] if row is not None else f"transcripts of {run.name}",
-        here="transcripts",
+        active_tab="transcripts",
         row=None if row is None else run.sweep.rows[row],
         name="" if row is None else names[row],
-        facts=[] if row is None else row_facts(run, row, asked.score),
+        facts=[] if row is None else row_facts(run, row, query.score),
         part=shown_part(Part("list", "Transcripts", columns, lines), {}),
-        count=len(found) if asks else len(lines),
+        count=len(chosen) if asks else len(lines),
         all=int(fits.sum()),
         kinds=KINDS,
         orders=ORDERS if every.probed else {n: text for n, text in ORDERS.items() if n != "change"},
         counts={name: int((kind & fits).sum()) for name, kind in every.kinds.items()},
-        asked=asked,
+        query=query,
         empty=empty,
-        pages=-(-len(found) // most) if asks else 1,
+        pages=-(-len(chosen) // most) if asks else 1,
         page="transcripts" if row is None else "row",
     )
 
@@ -223,7 +225,7 @@ def _line(
     to: dict[str, str | Linked] = {"problem": links.reading(place)}
     if of_all and links.form("transcripts"):
         to["row"] = links.to("row", row=place.row)
-    figures = (float(each[at]) for each in (every.asd, every.truth, every.lie))
+    figures = (float(column[at]) for column in (every.asd, every.truth, every.lie))
     asd, truth, lie = (None if value != value else value for value in figures)
     id = run.sweep.problems[place.problem].id
     return TranscriptLine(id, names[place.row], place.draw, asd, truth, lie, every.tag(at), to)
@@ -301,32 +303,32 @@ def _other_view(links: Links, one: TranscriptView) -> str:
     return links.to("reading", **parts(one.place), turns=one.page, apart=int(one.single))
 
 
-def reader_page(run: RunReader, links: Links, asked: Asked) -> str:
+def reader_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """The page of one reading."""
     probes = read_probes(run.folder)
-    apart = bool(asked.apart)
-    one = read(run, place_of(run, asked), asked.score, asked.turns, probes, apart=apart)
+    apart = bool(query.apart)
+    one = read(run, place_of(run, query), query.score, query.turns, probes, apart=apart)
     return readers_page(
         run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.shown}"
     )
 
 
-def calls_page(run: RunReader, links: Links, asked: Asked) -> str:
+def calls_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """Every request and reply of a reading, or one call in full."""
-    place = place_of(run, asked)
-    one = read(run, place, asked.score, asked.turns, requests=True)
-    if not any(each.address.startswith(asked.only) for each in one.asked) and asked.only:
-        raise NoPage(f"no call of this reading has an address like {asked.only!r}")
+    place = place_of(run, query)
+    one = read(run, place, query.score, query.turns, requests=True)
+    if not any(call.address.startswith(query.only) for call in one.calls) and query.only:
+        raise NoPage(f"no call of this reading has an address like {query.only!r}")
     name = f"{one.problem.id} · {one.row.shown}"
-    sections = [calls_section(one, links, only=asked.only)]
+    sections = [calls_section(one, links, only=query.only)]
     return called_page(run, links, sections, name, links.reading(place))
 
 
 def section(run: RunReader, links: Links, one: TranscriptView) -> Markup:
     """One reading, for a page that may hold several."""
 
-    def call_link(address: str, whole: bool = False) -> str:
-        return links.calls(one.place, address, whole)
+    def call_link(address: str, full: bool = False) -> str:
+        return links.calls(one.place, address, full)
 
     around, advice = neighbours(run, links, one), probe_advice(run, one)
     notes = read_notes(run).at(one.place) if links.shows_notes else []
@@ -340,7 +342,7 @@ def readers_page(run: RunReader, links: Links, sections: list[Markup], title: st
         run,
         links,
         title=title,
-        here="transcripts",
+        active_tab="transcripts",
         sheets=READER,
         texts=_texts(links, sections),
         many=len(sections) > 1,
@@ -350,30 +352,30 @@ def readers_page(run: RunReader, links: Links, sections: list[Markup], title: st
 def calls_section(one: TranscriptView, links: Links, back: str = "", only: str = "") -> Markup:
     """Every request and reply of a reading. only: beginning of the address of the one call to show,
     in full."""
-    asked = [each for each in one.asked if each.address.startswith(only)]
-    told = [(each, each.request.messages if each.request else ()) for each in asked]
-    texts = sum(len(messages) for _, messages in told)
-    share = max(MIN_CALL_TEXT, MAX_CALLS_TEXT // max(texts + len(asked), 1))
+    views = [view for view in one.calls if view.address.startswith(only)]
+    calls = [(view, view.request.messages if view.request else ()) for view in views]
+    texts = sum(len(messages) for _, messages in calls)
+    share = max(MIN_CALL_TEXT, MAX_CALLS_TEXT // max(texts + len(calls), 1))
 
-    def rooms(each: CallView) -> int | None:
+    def rooms(view: CallView) -> int | None:
         """Bytes of markup for each text of a call; None: as many as it has."""
         if only:
             return None
         if most := links.most("calls"):
             return most
-        return MAX_JUDGE_TEXT if each.call.role == JUDGE else share
+        return MAX_JUDGE_TEXT if view.call.role == JUDGE else share
 
-    def whole(each: CallView, messages: Sequence[Message]) -> str:
+    def link(view: CallView, messages: Sequence[Message]) -> str:
         """Link to the full text of a call that is cut here; empty for other calls."""
-        most = rooms(each)
+        most = rooms(view)
         if most is None or links.most("calls"):
             return ""
-        said = [each.call.text, *(message.text for message in messages)]
-        longest = max(len(escape(text)) for text in said)
-        return links.calls(one.place, each.address, whole=True) if longest > most else ""
+        texts = [view.call.text, *(message.text for message in messages)]
+        longest = max(len(escape(text)) for text in texts)
+        return links.calls(one.place, view.address, full=True) if longest > most else ""
 
     return part(
-        "asked", "all", one, told, anchor(one.place), back, rooms, settings, probabilities, whole
+        "requests", "all", one, calls, anchor(one.place), back, rooms, settings, probabilities, link
     )
 
 
@@ -395,7 +397,7 @@ def called_page(run: RunReader, links: Links, sections: list[Markup], name: str,
         run,
         links,
         title=f"requests and replies, {name}",
-        here="transcripts",
+        active_tab="transcripts",
         sheets=READER,
         name=name,
         texts=_texts(links, sections),
@@ -414,14 +416,14 @@ def _texts(links: Links, sections: Sequence[Markup]) -> Markup:
 
 def settings(call: Call) -> str:
     """The parameters of a call, in a line."""
-    told = [f"at most {call.max_tokens:,} tokens"]
-    told += [f"temperature {call.temperature:g}"] if call.temperature is not None else []
+    texts = [f"at most {call.max_tokens:,} tokens"]
+    texts += [f"temperature {call.temperature:g}"] if call.temperature is not None else []
     for name in PARAMETERS:
         if (value := getattr(call.request, name)) not in (None, (), ""):
-            told.append(f"{name.replace('_', ' ')} {value}")
-    told += [f"effort {call.effort}"] if call.effort else []
-    told += [f"{call.top_logprobs} log probabilities"] if call.top_logprobs else []
-    told += [f"tools {', '.join(tool.name for tool in call.tools)}"] if call.tools else []
-    told += [f"form {call.response_format.name}"] if call.response_format else []
-    told += [f"draw {'.'.join(map(str, call.draw))}"] if call.draw else []
-    return " · ".join(told)
+            texts.append(f"{name.replace('_', ' ')} {value}")
+    texts += [f"effort {call.effort}"] if call.effort else []
+    texts += [f"{call.top_logprobs} log probabilities"] if call.top_logprobs else []
+    texts += [f"tools {', '.join(tool.name for tool in call.tools)}"] if call.tools else []
+    texts += [f"form {call.response_format.name}"] if call.response_format else []
+    texts += [f"draw {'.'.join(map(str, call.draw))}"] if call.draw else []
+    return " · ".join(texts)

@@ -117,7 +117,7 @@ class TurnView:
     """(tool, arguments, result, failed)."""
     marks: tuple[tuple[str, str], ...]
     """(kind, words) of each remark on the turn."""
-    asked: CallView | None
+    call_view: CallView | None
     shared: bool
     """Whether the other world has the same call."""
     good: bool | None
@@ -136,7 +136,7 @@ class JudgementView:
 
     judgement: Judgement
     text: Markup
-    asked: CallView | None
+    call_view: CallView | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class World:
     answer: Answer
     best: bool
     outcome: CellEnd
-    said: Markup
+    failure_text: Markup
     """Message of the failure, if any."""
     turns: tuple[TurnView, ...]
     """Turns on this page."""
@@ -154,7 +154,7 @@ class World:
     """Turns on all pages."""
     judged: tuple[JudgementView, ...]
     score: float | None
-    asked: tuple[CallView, ...]
+    calls: tuple[CallView, ...]
     read: str
     """Address of the call that the verdict was read from; empty where no judge was asked."""
     beliefs: Mapping[int, BeliefView]
@@ -180,13 +180,13 @@ class World:
     @property
     def usage(self) -> Usage:
         return Usage(
-            sum(each.call.cost.input_tokens for each in self.asked),
-            sum(each.call.cost.output_tokens for each in self.asked),
+            sum(call.call.cost.input_tokens for call in self.calls),
+            sum(call.call.cost.output_tokens for call in self.calls),
         )
 
     @property
     def dollars(self) -> float | None:
-        prices = [each.dollars for each in self.asked if each.dollars is not None]
+        prices = [call.dollars for call in self.calls if call.dollars is not None]
         return sum(prices) if prices else None
 
 
@@ -237,18 +237,18 @@ class TranscriptView:
         ]
 
     @property
-    def asked(self) -> tuple[CallView, ...]:
+    def calls(self) -> tuple[CallView, ...]:
         """Every distinct call of all worlds."""
-        return tuple({each.address: each for w in self.worlds for each in w.asked}.values())
+        return tuple({call.address: call for w in self.worlds for call in w.calls}.values())
 
     @property
     def titles(self) -> dict[str, str]:
         """Each call in words, by address: its worlds, seat, turn, and which draft it is."""
         worlds: dict[str, list[str]] = {}
         for world in self.worlds:
-            for each in world.asked:
-                worlds.setdefault(each.address, []).append(world.answer.label)
-        return {each.address: _title(each.call, worlds[each.address]) for each in self.asked}
+            for call in world.calls:
+                worlds.setdefault(call.address, []).append(world.answer.label)
+        return {call.address: _title(call.call, worlds[call.address]) for call in self.calls}
 
     @property
     def controls(self) -> bool:
@@ -265,7 +265,7 @@ def probe_advice(run: RunReader, one: TranscriptView) -> tuple[str, str] | None:
     parts = (("protocol", row.shown), ("agent", row.shown_agent), ("judge", row.shown_judge))
     words = ["oversight measure probe", quote(run.name)]
     words += [f"--{name} {quote(text)}" for name, text in parts if text]
-    calls = [judgement.asked for judgement in judged if judgement.asked]
+    calls = [judgement.call_view for judgement in judged if judgement.call_view]
     count = limit * one.prefixes * max(len(calls), 1)
     prices = [call.dollars for call in calls if call.dollars is not None]
     if calls and all(call.call.model.startswith(PREFIX) for call in calls):
@@ -277,13 +277,13 @@ def probe_advice(run: RunReader, one: TranscriptView) -> tuple[str, str] | None:
 
 
 def _title(call: RecordedCall, worlds: Sequence[str]) -> str:
-    told = [f"world{'s' * (len(worlds) > 1)} {' and '.join(worlds)}", call.seat or call.role]
-    told += [f"turn {call.heard + 1}" if call.role != "judgement" else f"after {call.heard}"]
-    told += [call.role] if call.role and call.role != call.seat else []
+    parts = [f"world{'s' * (len(worlds) > 1)} {' and '.join(worlds)}", call.seat or call.role]
+    parts += [f"turn {call.heard + 1}" if call.role != "judgement" else f"after {call.heard}"]
+    parts += [call.role] if call.role and call.role != call.seat else []
     # The first number is the sweep's draw, which all calls of a reading share.
     if drawn := ".".join(str(n + 1) for n in call.draw[1:]):
-        told.append(f"{'candidate' if call.role == DRAFT else 'draw'} {drawn}")
-    return " · ".join(told)
+        parts.append(f"{'candidate' if call.role == DRAFT else 'draw'} {drawn}")
+    return " · ".join(parts)
 
 
 def read(
@@ -311,13 +311,13 @@ def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
     distinct = {call.address: call for cell in cells.values() for call in cell.calls}
     stored = {at: run.stored(call) if requests else None for at, call in distinct.items()}
 
-    def asked(call: RecordedCall) -> CallView:
+    def view_of(call: RecordedCall) -> CallView:
         price = prices.find(call.model)
         cost = None if price is None else price.cost(call.cost.usage)
         return CallView(call, cost, *(stored[call.address] or (None, None)))
 
     def end(cell: RecordedCell) -> End:
-        return cell.outcome, {each.address: asked(each) for each in cell.calls}, cell.judgements
+        return cell.outcome, {call.address: view_of(call) for call in cell.calls}, cell.judgements
 
     return [end(cells[at]) if at in cells else (NOT_YET, {}, ()) for at in run.worlds(place)]
 
@@ -341,8 +341,8 @@ def reading_page(
     recorded = run.records(cells)
     prior = _prior(run, place)
     transcripts = [
-        turns_of(outcome, (each.call for each in asked.values()), problem.question)
-        for outcome, asked, _ in ends
+        turns_of(outcome, (view.call for view in calls.values()), problem.question)
+        for outcome, calls, _ in ends
     ]
     pages = max(1, ceil(max(map(len, transcripts)) / TURNS_A_PAGE))
     first = page * TURNS_A_PAGE
@@ -353,19 +353,19 @@ def reading_page(
     judgements = [o.judgements if isinstance(o, Verdict) else () for o, *_ in ends]
     texts = sum(map(len, windows)) + sum(map(len, judgements))
     room = max(MIN_TEXT, MAX_PAGE_TEXT // max(texts, 1))
-    one, *rest = [set(asked) for _, asked, _ in ends]
-    common = one.intersection(*rest) if rest else set[str]()
+    one, *others_calls = [set(calls) for _, calls, _ in ends]
+    common = one.intersection(*others_calls) if others_calls else set[str]()
     worlds = []
-    for side, (at, (outcome, asked, believed_of)) in enumerate(zip(cells, ends, strict=True)):
+    for side, (at, (outcome, calls, believed_of)) in enumerate(zip(cells, ends, strict=True)):
         others = matching(windows[side], windows[1 - side]) if len(ends) == 2 else {}
-        rated = {each.about: each for each in believed_of if each.role in ("rate", "rating")}
+        rated = {j.about: j for j in believed_of if j.role in ("rate", "rating")}
         spoken = tuple(
-            shown_turn(first + n, turn, others.get(n), asked, common, rated, room, problem)
+            shown_turn(first + n, turn, others.get(n), calls, common, rated, room, problem)
             for n, turn in enumerate(windows[side])
         )
         judged = tuple(
-            JudgementView(each, shown(each.text.strip(), most=room), asked.get(each.call))
-            for each in judgements[side]
+            JudgementView(j, shown(j.text.strip(), most=room), calls.get(j.call))
+            for j in judgements[side]
         )
         verdict = outcome if isinstance(outcome, Verdict) else None
         failure = recorded[at].failure if at in recorded else None
@@ -379,13 +379,13 @@ def reading_page(
                 problem.question.answers[side],
                 problem.values[side] == max(problem.values),
                 failure or outcome,
-                _said(failure, room),
+                _failure_text(failure, room),
                 spoken,
                 len(transcripts[side]),
                 judged,
                 ALL_SCORES[score](verdict.probs, side) if verdict else None,
-                tuple(asked.values()),
-                next((each.call for each in reversed(judgements[side]) if each.call in asked), ""),
+                tuple(calls.values()),
+                next((j.call for j in reversed(judgements[side]) if j.call in calls), ""),
                 beliefs_by_turn(believed) if verdict else {},
             )
         )
@@ -412,7 +412,7 @@ def reading_page(
     )
 
 
-def _said(failure: Failure | None, room: int) -> Markup:
+def _failure_text(failure: Failure | None, room: int) -> Markup:
     if failure is None:
         return Markup("")
     return shown("\n".join(filter(None, (failure.message, failure.raw))), most=room)
@@ -434,7 +434,7 @@ def shown_turn(
     at: int,
     turn: Turn,
     other: Turn | None,
-    asked: Mapping[str, CallView],
+    calls: Mapping[str, CallView],
     common: set[str],
     rated: Mapping[str, RecordedJudgement],
     room: int,
@@ -462,41 +462,41 @@ def shown_turn(
         rendered(text, marks) if len(raw) <= room else Markup(""),
         tools,
         tuple(_marks(turn)),
-        asked.get(turn.call),
+        calls.get(turn.call),
         turn.call in common,
         good,
-        tuple(_drafts(turn, asked, rated, room, problem)),
+        tuple(_drafts(turn, calls, rated, room, problem)),
     )
 
 
 def _drafts(
     turn: Turn,
-    asked: Mapping[str, CallView],
+    calls: Mapping[str, CallView],
     rated: Mapping[str, RecordedJudgement],
     room: int,
     problem: Problem,
 ) -> Iterator[DraftView]:
     """The candidates for a turn: drafts of the same seat after the same turns."""
-    spoken = asked.get(turn.call)
+    spoken = calls.get(turn.call)
     if spoken is None or spoken.call.role != DRAFT:
         return
     moment = spoken.call.seat, spoken.call.heard
-    beside = [
-        each
-        for each in asked.values()
-        if each.call.role == DRAFT and (each.call.seat, each.call.heard) == moment
+    drafts = [
+        call
+        for call in calls.values()
+        if call.call.role == DRAFT and (call.call.seat, call.call.heard) == moment
     ]
-    if len(beside) < 2:
+    if len(drafts) < 2:
         return
     labels = [answer.label for answer in problem.question.answers]
-    for each in beside:
-        judged, rating = rated.get(each.address), None
+    for draft in drafts:
+        judged, rating = rated.get(draft.address), None
         side = turn.side.label if turn.side else judged.side if judged else ""
         if judged and judged.probs and side in labels:
             at = labels.index(side) if len(judged.probs) == len(labels) else 0
             rating = judged.probs[at]
-        text = shown(each.call.text, most=max(room // len(beside), MIN_TEXT))
-        yield DraftView(text, each.address, each is spoken, rating)
+        text = shown(draft.call.text, most=max(room // len(drafts), MIN_TEXT))
+        yield DraftView(text, draft.address, draft is spoken, rating)
 
 
 def matching(turns: Sequence[Turn], others: Sequence[Turn]) -> dict[int, Turn]:

@@ -108,7 +108,7 @@ def _write_site(run: Path, to: Path, store: str | None, settings: SiteSettings) 
     from ....run.reader import RunReader
     from ...pages.site import write_bundle
 
-    def told(written: int, all: int) -> None:
+    def on_progress(written: int, all: int) -> None:
         if written % SAID_EVERY == 0:
             say(f"{written:,} of {all:,} transcripts")
 
@@ -120,7 +120,7 @@ def _write_site(run: Path, to: Path, store: str | None, settings: SiteSettings) 
             most=most,
             calls=not settings.no_calls,
             notes=not settings.no_notes,
-            told=told,
+            on_progress=on_progress,
         )
     size = f"{written.size / 1e6:.1f} MB"
     say(f"{counted(written.readings, 'transcript')} in {counted(written.files, 'file')}, {size}")

@@ -35,7 +35,7 @@ from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.record.values import CellEnd, RecordedCell
 from oversight.engine.sweep.sweep import Cell
-from oversight.engine.views.pages.links import Asked, ServerLinks
+from oversight.engine.views.pages.links import PageQuery, ServerLinks
 from oversight.engine.views.pages.overview import overview_page
 from oversight.engine.views.pages.transcript_view import read
 from oversight.protocols.agents.agent import Agent
@@ -152,7 +152,7 @@ def test_six_outputs_agree_on_the_rows_that_were_measured(failing: RunReader) ->
     ]
     assert rounds_in(" ".join(compared.notes)) == [*LEFT_OUT]
     # Pages: the words, and readings of the cells.
-    page = overview_page(failing, ServerLinks("a"), Asked(by="protocol"))
+    page = overview_page(failing, ServerLinks("a"), PageQuery(by="protocol"))
     assert f"<h1>{headline}" in page
     for rounds, cells in LEFT_OUT.items():
         line = page.split(f"{rounds} rounds</a>")[1].split("</tr>")[0]
