@@ -30,32 +30,32 @@ OTHER_JUDGE = SWEEP.replace("judges: sim/judge", "judges: sim/medium")
 
 def test_a_run_does_not_differ_from_a_rerun_of_it(kept: Kept, command: Command) -> None:
     runs = (kept(), kept(f"{SWEEP}# again\n"))
-    told = json.loads(command("compare", *runs, "--json").out)
-    assert len(told["contrasts"]) == 5 and not told["notes"]
-    for each in told["contrasts"]:
-        assert (each["difference"]["value"], each["p"]) == (0, 1)
-        assert each["flips"]["right_wrong"] == each["flips"]["wrong_right"] == 0
+    output = json.loads(command("compare", *runs, "--json").out)
+    assert len(output["contrasts"]) == 5 and not output["notes"]
+    for one in output["contrasts"]:
+        assert (one["difference"]["value"], one["p"]) == (0, 1)
+        assert one["flips"]["right_wrong"] == one["flips"]["wrong_right"] == 0
 
 
 def test_another_judge_or_data_set_is_said_not_to_be_the_same_instrument(
     kept: Kept, command: Command
 ) -> None:
-    told = command("compare", kept(), kept(OTHER_JUDGE, "--limit", "3")).out
-    assert "not the same instrument: judge sim/judge stated in one, sim/medium stated in" in told
-    assert "3 problems are in both runs; 4 in the first, 3 in the second." in told
+    text = command("compare", kept(), kept(OTHER_JUDGE, "--limit", "3")).out
+    assert "not the same instrument: judge sim/judge stated in one, sim/medium stated in" in text
+    assert "3 problems are in both runs; 4 in the first, 3 in the second." in text
 
 
 def test_pictures_and_pages_compare_two_runs_as_the_command_does(kept: Kept) -> None:
     a, b = kept(), kept(OTHER_JUDGE)
-    found = compare_rows(read_rows(a), read_rows(b)).contrasts
+    tested = compare_rows(read_rows(a), read_rows(b)).contrasts
     with RunReader(a) as first, RunReader(b) as second:
         lines = compared(first, second, "brier").lines
-    assert len(found) == 5
-    assert [(each.estimate, each.apart) for each in lines] == [
-        (c.estimate, (*c.means, c.p_family)) for c in (e.contrast for e in found)
+    assert len(tested) == 5
+    assert [(line.estimate, line.apart) for line in lines] == [
+        (c.estimate, (*c.means, c.p_family)) for c in (e.contrast for e in tested)
     ]
-    assert any(each.mean for each in lines)
-    assert {each.judge for each in lines} == {"sim/judge stated − sim/medium stated"}
+    assert any(line.mean for line in lines)
+    assert {line.judge for line in lines} == {"sim/judge stated − sim/medium stated"}
 
 
 def test_a_comparison_fits_its_terminal_and_keeps_every_word(kept: Kept) -> None:
@@ -71,8 +71,8 @@ def test_two_words_compare_the_rows_with_the_same_agent_and_judge(
     kept: Kept, command: Command
 ) -> None:
     run = kept()
-    told = json.loads(command("compare", run, "--contrast", "Debate - consultancy", "--json").out)
-    ends = [(each["first"][-6:], each["second"][-6:]) for each in told["contrasts"]]
+    output = json.loads(command("compare", run, "--contrast", "Debate - consultancy", "--json").out)
+    ends = [(one["first"][-6:], one["second"][-6:]) for one in output["contrasts"]]
     assert ends == [("strong", "strong"), ("m/weak", "m/weak")]
     rows = read_rows(run)
     assert rows_meant("debate weak", rows.sweep.rows, rows.names) == [2]
@@ -98,16 +98,16 @@ def test_python_compares_what_the_command_line_does(kept: Kept, command: Command
     run = kept()
     for second, family in (("naive judge", 4), ("consultancy strong", 1)):
         words = f"debate strong - {second}"
-        found = oversight.compare(run, contrasts=[words])
+        comparison = oversight.compare(run, contrasts=[words])
         # Rows against their naive judges are one family, whichever of them are asked for.
-        assert (len(found.contrasts), found.family) == (1, family)
-        assert str(found) == command("compare", run, "--contrast", words).out.rstrip("\n")
-        assert ("corrected for 4 comparisons" in found.multiplicity) == (family == 4)
+        assert (len(comparison.contrasts), comparison.family) == (1, family)
+        assert str(comparison) == command("compare", run, "--contrast", words).out.rstrip("\n")
+        assert ("corrected for 4 comparisons" in comparison.multiplicity) == (family == 4)
     with pytest.raises(UsageError, match="baseline and --pairs are of one run"):
         oversight.compare(run, run, pairs="all")
 
 
-def test_what_is_said_of_two_rows_is_read_or_refused_with_an_example() -> None:
+def test_pair_of_rows_is_read_or_refused_with_an_example() -> None:
     assert read_pair("debate - naive judge") == ("debate", "naive judge")
     for text in ("debate", "debate,consultancy", "debate - "):
         with pytest.raises(UsageError, match="'debate"):
@@ -116,8 +116,8 @@ def test_what_is_said_of_two_rows_is_read_or_refused_with_an_example() -> None:
 
 def test_all_pairs_give_every_row_the_ranks_that_it_may_have(kept: Kept, command: Command) -> None:
     run = kept()
-    told = json.loads(command("compare", run, "--pairs", "all", "--json").out)
-    ranks = {each["row"]: (each["best"], each["worst"]) for each in told["ranks"]}
+    output = json.loads(command("compare", run, "--pairs", "all", "--json").out)
+    ranks = {rank["row"]: (rank["best"], rank["worst"]) for rank in output["ranks"]}
     assert set(ranks) == set(read_rows(run).names)
     assert all(1 <= best <= worst <= 5 for best, worst in ranks.values())
     means = {name: sample.value for name, sample in read_rows(run).asd("brier").items()}
@@ -132,15 +132,15 @@ def _on(place: Path, first: int, count: int, group: str = "") -> str:
     """`small.yaml` on some of the bundled problems. group: of all of them but the last two."""
     lines = [
         {
-            "id": each.id,
-            "question": each.question.text,
+            "id": problem.id,
+            "question": problem.question.text,
             "group": group if n < count - 2 else "",
             "answers": [
                 {"label": answer.label, "text": answer.text, "value": value}
-                for answer, value in zip(each.question.answers, each.values, strict=True)
+                for answer, value in zip(problem.question.answers, problem.values, strict=True)
             ],
         }
-        for n, each in enumerate(bundled("arithmetic")[first : first + count])
+        for n, problem in enumerate(bundled("arithmetic")[first : first + count])
     ]
     file = place / f"{first}{group}.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)))
@@ -150,30 +150,30 @@ def _on(place: Path, first: int, count: int, group: str = "") -> str:
 
 def test_a_group_of_problems_that_decides_by_itself_is_told(place: Path, kept: Kept) -> None:
     swayed = []
-    # Ten of twelve problems share a text, and of what the others say little hangs on each.
+    # Ten of twelve problems share a text; each other problem has little influence.
     for group in ("", "text"):
         run = read_rows(kept(_on(place, 0, 12, group)))
         comparison = compare_rows(run, None, replace(BY_DEFAULT, pairs="all"))
-        swayed.append(any(told.swayed for told in comparison.contrasts))
+        swayed.append(any(one.swayed for one in comparison.contrasts))
         assert ("result by more than its standard error" in str(comparison)) == swayed[-1]
     assert swayed == [False, True]
 
 
-def test_clusters_and_errors_of_a_run_are_those_asked_for(place: Path, kept: Kept) -> None:
+def test_clusters_and_errors_of_a_run_are_the_requested_ones(place: Path, kept: Kept) -> None:
     run = read_rows(kept())
     grouped = {
-        name: replace(each, ways={"problem": np.resize(["a", "b"], each.n)})
-        for name, each in run.asd("brier").items()
+        name: replace(mean, ways={"problem": np.resize(["a", "b"], mean.n)})
+        for name, mean in run.asd("brier").items()
     }
-    run._means["brier"] = {name: (each, True) for name, each in grouped.items()}
+    run._means["brier"] = {name: (mean, True) for name, mean in grouped.items()}
     others = replace(BY_DEFAULT, ways=("question",)), replace(BY_DEFAULT, error="cr1")
-    found = [compare_rows(run, None, how).contrasts[0] for how in (BY_DEFAULT, *others)]
-    whole, alone, plain = (each.contrast.estimate for each in found)
+    tested = [compare_rows(run, None, how).contrasts[0] for how in (BY_DEFAULT, *others)]
+    mean, alone, plain = (one.contrast.estimate for one in tested)
     n = len(next(iter(grouped.values())).questions)
-    assert (whole.clusters, alone.clusters, plain.clusters) == (2, n, 2)
-    assert (whole.method, plain.method) == ("CR3 t", "CR1 t")
+    assert (mean.clusters, alone.clusters, plain.clusters) == (2, n, 2)
+    assert (mean.method, plain.method) == ("CR3 t", "CR1 t")
     # Of clusters of one size the two errors are one.
-    assert plain.guard is None and plain.error == pytest.approx(whole.error)
+    assert plain.guard is None and plain.error == pytest.approx(mean.error)
     with pytest.raises(UsageError, match="--cluster judge: for runs, choose group"):
         compare_rows(run, None, replace(BY_DEFAULT, ways=("judge",)))
 
@@ -186,65 +186,65 @@ def test_the_sweep_file_says_with_which_intervals_a_run_is_read(
 
     def kinds(*words: str) -> list[str | None]:
         """Kinds of intervals of differences, or of ASDs."""
-        told = json.loads(command(words[0], run, *words[1:], "--json").out)
+        output = json.loads(command(words[0], run, *words[1:], "--json").out)
         rows, name = ("rows", "asd") if words[0] == "report" else ("contrasts", "difference")
-        return [each[name]["interval"] for each in told[rows]]
+        return [one[name]["interval"] for one in output[rows]]
 
     for name in ("report", "compare"):
         assert set(kinds(name)) == {"conservative"} and "t" in kinds(name, "--interval", "t")
     plot = partial(command, "export", "plot", run, "--data", "-")
     assert plot().out == plot("--interval", "conservative").out != plot("--interval", "t").out
-    asked = "conservative: interval asked for"
+    note = "conservative: interval asked for"
     assert all(
-        asked in told
-        for told in (str(oversight.compare(run)), command("report", run, "--notes").out)
+        note in text
+        for text in (str(oversight.compare(run)), command("report", run, "--notes").out)
     )
     for words in ("report --measures", "measure worlds", "measure calibration", "measure frontier"):
         assert '"interval": "t"' not in command(*words.split(), run, "--json").out
-    assert asked in command("measure", "worlds", run).out
+    assert note in command("measure", "worlds", run).out
     saved = json.loads((run / "report" / "report.json").read_text())["rows"]
-    assert {each["asd"]["interval"] for each in saved} == {"conservative"}
+    assert {row["asd"]["interval"] for row in saved} == {"conservative"}
     assert command("export", "tables", run, "--format", "csv", "--no-replies").code == 0
     line = next(csv.DictReader(io.StringIO((run / "frames" / "rows.csv").read_text())))
     assert float(line["asd_low"]) == saved[0]["asd"]["low"] < saved[0]["asd"]["t_low"]
-    assert "conservative" not in {each for each in kinds("compare", "--error", "cr1")}
+    assert "conservative" not in {kind for kind in kinds("compare", "--error", "cr1")}
 
 
-def test_flips_and_bounds_are_those_of_the_verdicts(kept: Kept) -> None:
+def test_flips_and_bounds_follow_from_the_verdicts(kept: Kept) -> None:
     run = read_rows(kept(muddled(0.3)))
-    found = compare_rows(run, None, replace(BY_DEFAULT, pairs="all"))
-    assert any(each.bounds.low < each.bounds.high for each in found.contrasts)
-    for each in found.contrasts:
-        one, two = (place[1] for place in each.places)
+    comparison = compare_rows(run, None, replace(BY_DEFAULT, pairs="all"))
+    assert any(one.bounds.low < one.bounds.high for one in comparison.contrasts)
+    for contrast in comparison.contrasts:
+        one, two = (place[1] for place in contrast.places)
         right = np.array([run.table.judged_right(row) for row in (two, one)])
         both = ~np.isnan(right).any(axis=0)
-        if each.flips is None:
+        if contrast.flips is None:
             assert not both.any()
         else:
-            known = flips(right[0, both], right[1, both])
-            assert each.flips.right_wrong == pytest.approx(known.right_wrong)
-            assert each.flips.wrong_right == pytest.approx(known.wrong_right)
+            counts = flips(right[0, both], right[1, both])
+            assert contrast.flips.right_wrong == pytest.approx(counts.right_wrong)
+            assert contrast.flips.wrong_right == pytest.approx(counts.wrong_right)
         bounds = _difference_bounds(run, one, two)
-        assert (each.bounds.low, each.bounds.high) == pytest.approx(bounds)
+        assert (contrast.bounds.low, contrast.bounds.high) == pytest.approx(bounds)
 
 
 def _difference_bounds(run: RunRows, one: int, two: int) -> tuple[float, float]:
     """World by world: the first as low and the second as high as they may be, and the reverse."""
     low = high = 0.0
     cells = run.table.cells
-    each = (
+    worlds = (
         cells.places(one),
         cells.places(two),
         cells.side.tolist(),
         cells.values[cells.problem, cells.side],
     )
-    for ours, theirs, side, weight in zip(*each, strict=True):
+    for ours, theirs, side, weight in zip(*worlds, strict=True):
         ends = []
         for place in (ours, theirs):
-            of = (-2.0, 0.0)
+            reach = (-2.0, 0.0)
             if not run.table.doubtful[place]:
-                of = (brier(tuple(run.table.probs[place]), side),) * 2
-            ends.append(sorted(weight * end for end in of))
+                reach = (brier(tuple(run.table.probs[place]), side),) * 2
+            ends.append(sorted(weight * end for end in reach))
         low += ends[0][0] - ends[1][1]
         high += ends[0][1] - ends[1][0]
     return low / len(run.sweep.problems), high / len(run.sweep.problems)

@@ -54,9 +54,9 @@ def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
     kept: Kept, command: Command
 ) -> None:
     run = kept()
-    told = json.loads(command("measure", "frontier", run, "--json").out)
-    assert (told["axis"], told["measure"]) == ("tokens", "lift")
-    cheapest = min(told["frontier"], key=lambda row: row["cost"])
+    output = json.loads(command("measure", "frontier", run, "--json").out)
+    assert (output["axis"], output["measure"]) == ("tokens", "lift")
+    cheapest = min(output["frontier"], key=lambda row: row["cost"])
     assert cheapest["name"] == "naive judge" and cheapest["on_frontier"]
     assert cheapest["worth"]["value"] == 0 and cheapest["worth"]["low"] is None
     rows = read_rows(run)
@@ -77,11 +77,11 @@ def test_a_row_is_beaten_within_its_judge_alone() -> None:
         name: of_questions(ids, tuple((mean + rng.normal(0, 0.2, 60)).tolist()), ends=(-2.0, 2.0))
         for name, mean in (("good", 1.0), ("poor", 0.0), ("other judge", -0.5), ("dear", 1.5))
     }
-    worth = {name: its.estimate() for name, its in rows.items()}
+    worth = {name: lift.estimate() for name, lift in rows.items()}
     judges = {"good": "a", "poor": "a", "other judge": "b", "dear": "a"}
     cost = {"good": 1.0, "poor": 2.0, "other judge": 3.0, "dear": 4.0}
     points = frontier_points(cost, worth, partial(contrasts, rows), judges)
-    assert [(each.name, each.on_frontier, each.beaten) for each in points] == [
+    assert [(one.name, one.on_frontier, one.beaten) for one in points] == [
         ("good", True, False),
         ("poor", False, True),
         ("other judge", True, False),
@@ -97,7 +97,7 @@ def test_costs_stand_on_a_logarithmic_axis_unless_a_row_is_free() -> None:
     assert scale(1, 5) and not scale(0, 5)
 
 
-def test_what_rows_spent_is_the_sum_of_their_calls() -> None:
+def test_cost_of_rows_is_the_sum_of_their_calls() -> None:
     price = Price(2.0, 10.0, 1.0, 0.0, 1.0, date(2026, 1, 1), "")
     prices = PriceList({"a/m": price})
 
@@ -111,22 +111,22 @@ def test_what_rows_spent_is_the_sum_of_their_calls() -> None:
         call("b/m", 0b00, 9, 9),
     ]
     alone = [spent([call for call in calls if call.rows >> n & 1], prices) for n in (0, 1)]
-    dollars = [price.cost(each.usage) for each in calls[:3]]
+    dollars = [price.cost(call.usage) for call in calls[:3]]
     # 600 tokens at 2, 400 read from a cache at 1 and 100 at 10, a million.
     assert dollars[0] == pytest.approx((600 * 2 + 400 * 1 + 100 * 10) / 1e6)
     assert alone[0].dollars == pytest.approx(dollars[0] + dollars[1])
     assert alone[1].dollars == pytest.approx(dollars[1] + dollars[2])
     figures = ("calls", "input_tokens", "output_tokens", "cached_tokens", "judge_tokens")
-    assert [getattr(alone[0], each) for each in figures] == [2, 1500, 150, 400, 550]
-    assert [getattr(alone[1], each) for each in figures] == [2, 700, 70, 0, 770]
+    assert [getattr(alone[0], name) for name in figures] == [2, 1500, 150, 400, 550]
+    assert [getattr(alone[1], name) for name in figures] == [2, 700, 70, 0, 770]
 
 
 def test_rows_without_a_naive_judge_are_worth_their_asd(kept: Kept, command: Command) -> None:
     run = kept(MIXED.replace("naive_judge", "propaganda"))
-    told = json.loads(command("measure", "frontier", run, "--json").out)
-    assert told["measure"] == "ASD"
+    output = json.loads(command("measure", "frontier", run, "--json").out)
+    assert output["measure"] == "ASD"
     rows = json.loads(command("report", run, "--json").out)["rows"]
-    assert {each["worth"]["value"] for each in told["frontier"]} == {
+    assert {point["worth"]["value"] for point in output["frontier"]} == {
         row["asd"]["value"] for row in rows
     }
 
@@ -137,8 +137,8 @@ def test_costs_of_a_sample_are_per_sampled_problem(kept: Kept) -> None:
     first = frozenset(problem.id for problem in rows.run.sweep.problems[:10])
     calls = calls_of_run(rows.run, first)
     for n, row in enumerate(sample.rows):
-        own = [call for call in calls.calls.values() if call.rows >> n & 1]
-        tokens = sum(call.usage.input_tokens + call.usage.output_tokens for call in own)
+        own_calls = [call for call in calls.calls.values() if call.rows >> n & 1]
+        tokens = sum(call.usage.input_tokens + call.usage.output_tokens for call in own_calls)
         assert row.problems == 10 and row.each("tokens") == tokens / 10
     assert {
         row.problems for row in row_costs(rows, calls_of_run(rows.run), PriceList({})).rows

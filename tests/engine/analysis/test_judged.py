@@ -29,7 +29,7 @@ def table(file: Path, lines: list[dict[str, Any]]) -> Path:
     return file
 
 
-def judged(setting: str, far: float, count: int = 60, seed: int = 0) -> list[dict[str, Any]]:
+def judged(setting: str, shift: float, count: int = 60, seed: int = 0) -> list[dict[str, Any]]:
     """Judgements of one world each, by ten judges of twenty texts."""
     rng = random.Random(seed)
     return [
@@ -42,7 +42,7 @@ def judged(setting: str, far: float, count: int = 60, seed: int = 0) -> list[dic
             "setting": setting,
         }
         for n in range(count)
-        for p in [min(1.0, max(0.0, 0.5 + far + rng.gauss(0, 0.05)))]
+        for p in [min(1.0, max(0.0, 0.5 + shift + rng.gauss(0, 0.05)))]
     ]
 
 
@@ -50,18 +50,18 @@ def test_settings_without_common_questions_are_compared(place: Path, command: Co
     file = table(place / "some.jsonl", [*judged("debate", 0.4), *judged("naive", 0.0, seed=1)])
     ran = command("measure", "judgements", file, "--score", "brier", "--json")
     assert ran.code == 0, ran.err
-    told = json.loads(ran.out)
-    assert told["clusters"] == ["problem", "judge"]
-    debate, naive = told["rows"]
+    output = json.loads(ran.out)
+    assert output["clusters"] == ["problem", "judge"]
+    debate, naive = output["rows"]
     assert debate["asd"]["value"] > 1 > 0.3 > naive["asd"]["value"]
     assert debate["asd"]["method"].endswith("crossed")
     assert "chosen" not in debate and debate["lost"] == 0
     text = " ".join(command("measure", "judgements", file).out.split())
     assert "some worlds were not run" in text and "JSE and EAS need all worlds" in text
     words = ("--contrast", "debate - naive", "--json")
-    (found,) = json.loads(command("compare", file, *words).out)["contrasts"]
-    assert found["verdict"] == "better"
-    assert set(found["errors"]) == {"problem", "judge"} and found["shared"] == 1
+    (contrast,) = json.loads(command("compare", file, *words).out)["contrasts"]
+    assert contrast["verdict"] == "better"
+    assert set(contrast["errors"]) == {"problem", "judge"} and contrast["shared"] == 1
     one, two = (table(place / f"{s}.jsonl", judged(s, d)) for s, d in (("x", 0.4), ("y", 0.1)))
     by = ("--cluster", "question", "--json")
     (apart,) = json.loads(command("compare", one, two, *by).out)["contrasts"]
@@ -70,7 +70,7 @@ def test_settings_without_common_questions_are_compared(place: Path, command: Co
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"values": {"A": -1, "B": 1}}, 'line 1 has {"A": 1.0, "B": -1.0} for the question'),
         ({"group": "another"}, "line 1 has"),
@@ -79,13 +79,13 @@ def test_settings_without_common_questions_are_compared(place: Path, command: Co
     ],
 )
 def test_lines_that_contradict_each_other_are_named(
-    place: Path, command: Command, change: dict[str, Any], told: str
+    place: Path, command: Command, change: dict[str, Any], message: str
 ) -> None:
     first = judged("debate", 0.4, 1)[0]
     file = table(place / "wrong.jsonl", [first, {**first, "judge": "other", **change}])
     ran = command("measure", "judgements", file)
     assert (ran.code, ran.out) == (2, "")
-    assert "wrong.jsonl:2: " in ran.err and told in ran.err
+    assert "wrong.jsonl:2: " in ran.err and message in ran.err
 
 
 def test_a_spreadsheet_and_parquet_are_read_as_the_same_lines(
@@ -114,16 +114,16 @@ def test_a_spreadsheet_and_parquet_are_read_as_the_same_lines(
     columns = {name: [row[name] or None for row in rows] for name in rows[0]}
     parquet.write_table(pyarrow.table(columns), place / "t.parquet")
     expected = command("measure", "judgements", table(place / "t.jsonl", lines), "--json")
-    named = ("--column", "question=q", "--column", "p_right=sure", "--json")
+    options = ("--column", "question=q", "--column", "p_right=sure", "--json")
     for suffix in (".csv", ".tsv", ".parquet"):
-        ran = command("measure", "judgements", f"t{suffix}", *named)
+        ran = command("measure", "judgements", f"t{suffix}", *options)
         assert json.loads(ran.out)["rows"] == json.loads(expected.out)["rows"], ran.err
     assert json.loads(expected.out)["rows"][0]["asd"]["clusters"] == 10, "judges; 30 texts"
-    people = json.loads(command("measure", "people", "t.csv", *named).out)
+    people = json.loads(command("measure", "people", "t.csv", *options).out)
     assert len(people["raters"]) == 10 and people["agreement"][0]["units"] is None
     for columns_named, message in (
-        (named[2:], "t.csv:2: id: missing; it is a text or a whole number"),
-        (named[:2], "t.csv:2: p_right: missing"),
+        (options[2:], "t.csv:2: id: missing; it is a text or a whole number"),
+        (options[:2], "t.csv:2: p_right: missing"),
         (("--column", "question=k"), "t.csv:2: --column question=k: unknown column"),
         (("--column", "question"), "write KEY=COLUMN"),
     ):
@@ -132,17 +132,17 @@ def test_a_spreadsheet_and_parquet_are_read_as_the_same_lines(
     (place / "near.csv").write_text("question,p_right,Judge\nq,.8,Ann\n")
     ran = command("measure", "judgements", "near.csv")
     assert "near.csv:2: Judge: unknown column; did you mean 'judge'?" in ran.err
-    assert command("compare", "t.csv", *named).err.count("one setting, debate") == 1
+    assert command("compare", "t.csv", *options).err.count("one setting, debate") == 1
 
 
 LACKS = judged("debate", 0.4, 12)
 del LACKS[3]["judge"]
 ALONE = judged("debate", 0.4)
-TWO = [line for far in (0.1, 0.2) for line in judged(f"far {far}", far, 6)]
+TWO = [line for shift in (0.1, 0.2) for line in judged(f"far {shift}", shift, 6)]
 
 
 @pytest.mark.parametrize(
-    ("lines", "words", "told"),
+    ("lines", "words", "message"),
     [
         (LACKS, "measure judgements", "line 4 names no judge"),
         (ALONE, "measure judgements --where mode=live", "--where mode=live: unknown mode 'live'"),
@@ -152,16 +152,14 @@ TWO = [line for far in (0.1, 0.2) for line in judged(f"far {far}", far, 6)]
         ([], "compare", "empty; write one JSON object a line"),
     ],
 )
-def test_what_a_table_lacks_is_told(
-    place: Path, command: Command, lines: list[dict[str, Any]], words: str, told: str
+def test_faults_of_a_table_are_named(
+    place: Path, command: Command, lines: list[dict[str, Any]], words: str, message: str
 ) -> None:
     ran = command(*shlex.split(words), table(place / "t.jsonl", lines))
-    assert ran.code == 2 and told in ran.err
+    assert ran.code == 2 and message in ran.err
 
 
-def test_a_judge_who_is_no_cluster_or_the_only_one_does_not_bar_the_figures(
-    place: Path, command: Command
-) -> None:
+def test_single_judge_does_not_prevent_figures(place: Path, command: Command) -> None:
     file = table(place / "lacks.jsonl", LACKS)
     assert command("measure", "judgements", file, "--cluster", "group").code == 0
     same = [{**line, "judge": "one"} for line in ALONE]
@@ -199,29 +197,29 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
         ran = command(*words[0].split(), "named.yaml", *words[1:])
         assert ran.code == 0, ran.err
         every_shown[" ".join(words)] = ran.out
-    for words, shown in every_shown.items():
-        assert "Able" in shown, words
-        assert "In turn" in shown or words.endswith("calibration --data -")
+    for words, text in every_shown.items():
+        assert "Able" in text, words
+        assert "In turn" in text or words.endswith("calibration --data -")
         for name in ("debate simultaneous 2 rounds", "sim/judge stated", "· sim/strong"):
             # Its own settings, which a program may read, name the model.
-            assert name not in shown, words
+            assert name not in text, words
     assert "Agent Smith" in command("report", "named.yaml").out
     rows = json.loads(command("report", "named.yaml", "--sort", "asd", "--json").out)["rows"]
     assert {row["protocol"] for row in rows} > {"debate, 1 round", "In turn"}
     every = json.loads(command("report", "named.yaml", "--json").out)["rows"]
-    its = json.loads(command("report", "named.yaml", "--where", "judge=able", "--json").out)["rows"]
+    few = json.loads(command("report", "named.yaml", "--where", "judge=able", "--json").out)["rows"]
     valid = json.loads(command("report", "named.yaml", "--where", "valid", "--json").out)
     both = valid["rows"][0]
     assert both["valid"]["n"] == both["n"] and both["valid"]["asd"] == both["asd"]
-    assert its == [row for row in every if row["judge"] == "Able"] and 0 < len(its) < len(every)
+    assert few == [row for row in every if row["judge"] == "Able"] and 0 < len(few) < len(every)
     sizes = [row["asd"]["value"] for row in rows]
     assert sizes == sorted(sizes, reverse=True)
     assert command("compare", "named.yaml", "--contrast", "In turn - propaganda").code == 0
-    told = json.loads(command("report", "named.yaml", "--group", "mechanism", "--json").out)
-    groups = {line["mechanism"]: line for line in told["groups"]}
+    output = json.loads(command("report", "named.yaml", "--group", "mechanism", "--json").out)
+    groups = {line["mechanism"]: line for line in output["groups"]}
     assert groups["debate"]["rows"] == 4 and groups["propaganda"]["rows"] == 2
-    of = [row["asd"]["value"] for row in rows if row["rounds"]]
-    assert groups["debate"]["asd"]["value"] == pytest.approx(sum(of) / 4)
+    asds = [row["asd"]["value"] for row in rows if row["rounds"]]
+    assert groups["debate"]["asd"]["value"] == pytest.approx(sum(asds) / 4)
     assert "unknown dimension" in command("report", "named.yaml", "--group", "colour").err
     (place / "named.yaml").write_text(
         (place / "named.yaml").read_text().replace("2 rounds: In", "3 rounds: In")
@@ -242,7 +240,7 @@ def test_a_plan_takes_the_spread_of_a_judgement_table(place: Path, command: Comm
 def test_a_plan_on_a_table_takes_the_dependence_that_the_table_has(place: Path) -> None:
     """Four questions of a text that are judged alike are worth one; otherwise, four."""
     rng = random.Random(0)
-    far = [rng.gauss(0.2, 0.1) for _ in range(160)]
+    shifts = [rng.gauss(0.2, 0.1) for _ in range(160)]
 
     def lines(alike: bool) -> list[dict[str, Any]]:
         return [
@@ -250,7 +248,7 @@ def test_a_plan_on_a_table_takes_the_dependence_that_the_table_has(place: Path) 
                 "id": f"q{n}",
                 "values": {"A": 1, "B": -1},
                 "worlds": {
-                    "A": {"A": 0.5 + setting * far[at], "B": 0.5 - setting * far[at]},
+                    "A": {"A": 0.5 + setting * shifts[at], "B": 0.5 - setting * shifts[at]},
                     "B": {"A": 0.5, "B": 0.5},
                 },
                 "group": f"text {n // 4}",
@@ -262,12 +260,12 @@ def test_a_plan_on_a_table_takes_the_dependence_that_the_table_has(place: Path) 
         ]
 
     apart, alike = (
-        table_spread(table(place / f"{each}.jsonl", lines(each)), ("s1", "s0"), "probability")
-        for each in (False, True)
+        table_spread(table(place / f"{flag}.jsonl", lines(flag)), ("s1", "s0"), "probability")
+        for flag in (False, True)
     )
     assert apart[1:] == alike[1:] == (160, 4.0)
     # Under these values the setting moves the ASD of a question by as much as it is `far`.
-    assert apart[0].between == pytest.approx(statistics.variance(far))
+    assert apart[0].between == pytest.approx(statistics.variance(shifts))
     assert apart[0].design_effect < 1.5 < 3 < alike[0].design_effect < 5
     needed = [questions_needed(spread, 0.05, size=size) for spread, _, size in (apart, alike)]
     assert 2.5 < needed[1] / needed[0] < 6
@@ -299,6 +297,6 @@ async def test_asd_is_one_number_everywhere(place: Path, command: Command) -> No
     assert row.asd is not None and row.asd.value == pytest.approx(0)
     quarter = dict.fromkeys("ABCD", 0.25)
     values = dict(zip("ABCD", graded.values, strict=True))
-    told = {"id": "q", "values": values, "worlds": dict.fromkeys("ABCD", quarter)}
-    ran = command("measure", "judgements", table(place / "deaf.jsonl", [told]), "--json")
+    line = {"id": "q", "values": values, "worlds": dict.fromkeys("ABCD", quarter)}
+    ran = command("measure", "judgements", table(place / "deaf.jsonl", [line]), "--json")
     assert [row["asd"]["value"] for row in json.loads(ran.out)["rows"]] == pytest.approx([0] * 3)

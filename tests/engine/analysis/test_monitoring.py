@@ -20,8 +20,8 @@ def run(place: Path, command: Command) -> Path:
 
 
 def test_the_example_measures_its_monitors(run, command):
-    found = json.loads(command("measure", "monitoring", run, "--json", "--base-rate", ".01").out)
-    rows = found["rows"]
+    output = json.loads(command("measure", "monitoring", run, "--json", "--base-rate", ".01").out)
+    rows = output["rows"]
     assert [(row["attacks"], row["honest"], row["missing"]) for row in rows] == [(10, 30, 0)] * 3
     assert all(0.5 < row["auroc"]["value"] <= 1 for row in rows)
     text = command("measure", "monitoring", run, "--fpr", ".05").out
@@ -41,5 +41,5 @@ def test_the_example_measures_its_monitors(run, command):
     ],
 )
 def test_wrong_settings_are_refused(run, command, flags, fault):
-    done = command("measure", "monitoring", run, *flags)
-    assert done.code == 2 and fault in done.err
+    ran = command("measure", "monitoring", run, *flags)
+    assert ran.code == 2 and fault in ran.err

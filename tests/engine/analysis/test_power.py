@@ -1,4 +1,4 @@
-"""`plan --contrast`: what it takes to tell two rows apart, and what a report could have found."""
+"""`plan --contrast`: problems needed to tell two rows apart, and detectable effects."""
 
 import json
 from pathlib import Path
@@ -55,16 +55,16 @@ def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
     place: Path, command: Command
 ) -> None:
     words = ("--contrast", "debate strong - consultancy strong", "--mde", "0.5")
-    told = json.loads(command("plan", "small.yaml", *words, "--json").out)["power"]
+    power = json.loads(command("plan", "small.yaml", *words, "--json").out)["power"]
     # Two rows between -2 and 2 differ by 4 at most, one way or the other.
     assert difference_ends([(1, -1)], "brier") == (-4, 4)
     needed = questions_needed(Spread(16.0), 0.5)
-    assert told["needed"] == needed
+    assert power["needed"] == needed
     out = " ".join(command("plan", "small.yaml", *words).out.split())
     assert "in the worst case, the most that the score allows: 16.0" in out
     freedom = PILOT - 1
-    known = [freedom / chdtri(freedom, 1 - tail) for tail in (0.975, 0.025)]
-    assert pytest.approx(known, abs=0.005) == PILOT_FACTORS
+    factors = [freedom / chdtri(freedom, 1 - tail) for tail in (0.975, 0.025)]
+    assert pytest.approx(factors, abs=0.005) == PILOT_FACTORS
     assert "30 of them as a pilot (oversight run SWEEP --limit 30, then --pilot RUN)" in out
     assert "this sweep is too small to detect any difference" in out
     # At worst the problems of a group differ in nothing.
@@ -80,13 +80,13 @@ def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
 def test_a_pilot_of_texts_plans_for_as_many_clusters_as_there_will_be(place: Path) -> None:
     grid = open_sweep(place / "small.yaml").sweep
     pilot = Pilot("pilot", Spread(1.0, design_effect=2.0), 160, 4.0)
-    found = Power("a - b", 0.5).planned(("a", "b"), grid, pilot, "brier")
+    plan = Power("a - b", 0.5).planned(("a", "b"), grid, pilot, "brier")
     n = len(grid.problems)
     # Two clusters decide nothing in a report, and so in its plan.
-    assert n == 4 and found.mde is None
+    assert n == 4 and plan.mde is None
     assert mde(pilot.spread, n, clusters=2, ends=(-4.0, 4.0)) == 4.0
-    assert found.needed == questions_needed(pilot.spread, 0.5, size=4.0)
-    notes = " ".join(power_finding(found).parts[0].notes)
+    assert plan.needed == questions_needed(pilot.spread, 0.5, size=4.0)
+    notes = " ".join(power_finding(plan).parts[0].notes)
     assert "too small to detect any difference (power 0.8, with the report's interval)" in notes
     assert "design effect 2.00 in groups of 4 problems" in notes
 
@@ -100,9 +100,9 @@ def test_half_of_a_question_about_power_is_refused(place: Path, command: Command
 
 def test_a_report_says_what_its_problems_could_have_found(kept: Kept, command: Command) -> None:
     run = kept()
-    told = " ".join(command("report", run, "--notes").out.split())
-    assert "minus the naive judge's; too few problems to detect any" in told
-    assert "4 problems: no difference can be seen; see oversight plan SWEEP --contrast" in told
+    text = " ".join(command("report", run, "--notes").out.split())
+    assert "minus the naive judge's; too few problems to detect any" in text
+    assert "4 problems: no difference can be seen; see oversight plan SWEEP --contrast" in text
     rows = json.loads(command("report", run, "--json").out)["rows"]
     compared = json.loads(command("compare", run, "--json").out)["contrasts"]
-    assert {each["mde"] for each in (*rows, *compared)} == {None}
+    assert {one["mde"] for one in (*rows, *compared)} == {None}

@@ -83,8 +83,8 @@ T, J, W, Q = 0.9, 0.6, 0.7, 0.55
 is right)."""
 
 
-def happens(chance: float, *of: object) -> bool:
-    return randomness(11, repr(of), "planted").random() < chance
+def happens(chance: float, *keys: object) -> bool:
+    return randomness(11, repr(keys), "planted").random() < chance
 
 
 def planted_proposal(number: int, draw: int) -> Problem:
@@ -101,19 +101,19 @@ def planted_proposal(number: int, draw: int) -> Problem:
 def planted_seats(call: Call) -> str:
     """A critic who knows with T, and a judge who follows it with W and knows with J alone."""
     system, user = (message.text for message in call.messages[:2])
-    item, stated = re.search(r"Item (\d+).*Proposed answer: (\d+)", system, re.DOTALL).groups()  # type: ignore[union-attr]
+    item, proposed = re.search(r"Item (\d+).*Proposed answer: (\d+)", system, re.DOTALL).groups()  # type: ignore[union-attr]
     labels = dict(
         (text, label) for label, text in re.findall(r'<answer label="(.)">\n(.*)', system)
     )
-    right = labels[ACCEPT if item == stated else REJECT]
-    wrong = labels[REJECT if item == stated else ACCEPT]
-    known = right if happens(T, item, stated, "critic") else wrong
-    alone = right if happens(J, item, stated, "judge") else wrong
+    right = labels[ACCEPT if item == proposed else REJECT]
+    wrong = labels[REJECT if item == proposed else ACCEPT]
+    vote = right if happens(T, item, proposed, "critic") else wrong
+    alone = right if happens(J, item, proposed, "judge") else wrong
     if call.response_format:
-        return json.dumps({"answer": known})
+        return json.dumps({"answer": vote})
     if 'task="percentages"' in user:
-        heard = "I found" in user and happens(W, item, stated, "follows")
-        belief = known if heard else alone
+        follows = "I found" in user and happens(W, item, proposed, "follows")
+        belief = vote if follows else alone
         return "\n".join(f"{label}: {90 if label == belief else 10}%" for label in labels.values())
     return "I found this out." if "critic" in user else "It is so."
 
@@ -128,19 +128,19 @@ async def test_a_planted_proposer_and_critic_come_out_as_planted() -> None:
     is_right = np.array([float(p.values[place(p)] > 0) for p in problems])
     assert is_right.mean() == pytest.approx(Q, abs=4 * 0.5 / 1400**0.5)
     judge, agent = StatedJudge("sim/judge"), Agent("sim/strong")
-    found = {}
+    youden = {}
     for protocol in (NaiveJudge(judge), ProposerCritic(judge, agent)):
         verdicts = [
             await protocol.run(p.question, p.question.answers[place(p)], Scripted(planted_seats))
             for p in problems
         ]
         accepted = np.array([v.probs[place(p)] for v, p in zip(verdicts, problems, strict=True)])
-        found[type(protocol)] = grades(accepted, is_right > 0, [p.group for p in problems]).youden
+        youden[type(protocol)] = grades(accepted, is_right > 0, [p.group for p in problems]).youden
     decided = [dict(verdict.measures)["critic_chose"] for verdict in verdicts]
     labels = [p.question.answers[place(p)].label for p in problems]
     chose = np.array([float(one == label) for one, label in zip(decided, labels, strict=True)])
     critic = grades(chose, is_right > 0, [p.group for p in problems]).youden
-    naive, led = found[NaiveJudge], found[ProposerCritic]
+    naive, led = youden[NaiveJudge], youden[ProposerCritic]
     assert critic and naive and led
     near = 4 * (1 / 700 + 1 / 700) ** 0.5
     assert critic.value == pytest.approx(2 * T - 1, abs=near)
@@ -231,11 +231,11 @@ async def test_a_planted_judge_gets_the_figures_that_follow_from_it(
 ) -> None:
     truths, verdicts = judged(await proposed(planted_proposer, "right", "fault"), accept)
     assert [truth.is_right for truth in truths.values()].count(True) == 40
-    found = graded(verdicts, truths)
+    grade = graded(verdicts, truths)
     proposer = proposer_asd(verdicts, truths, "brier")
-    assert found.youden.value == youden
-    assert found.accuracy.value == accuracy
-    assert found.macro_f1.value == pytest.approx(macro_f1)
+    assert grade.youden.value == youden
+    assert grade.accuracy.value == accuracy
+    assert grade.macro_f1.value == pytest.approx(macro_f1)
     assert proposer.n == 20
     assert proposer.value == asd
 
@@ -257,23 +257,23 @@ def test_a_proposer_that_ignores_the_instruction_has_no_asd(place: Path, command
     problems = asyncio.run(proposed(ignoring, "right", "fault"))
     truths, verdicts = judged(problems, lambda p, is_right: 1.0)
     assert proposer_asd(verdicts, truths, "brier") is None
-    found = graded(verdicts, truths)
-    assert (found.wrong, found.youden, found.accuracy.value) == (None, None, 1)
+    grade = graded(verdicts, truths)
+    assert (grade.wrong, grade.youden, grade.accuracy.value) == (None, None, 1)
     write_jsonl(problems[:8], place / "p.jsonl")
     (place / "p.yaml").write_text(
         "problems: {file: p.jsonl}\nagents: sim/strong\njudges: {kind: stated, model: sim/judge}\n"
         "protocols: [naive_judge, {proposer_critic: {defends: proposal, rebuttals: 1}}]\n"
     )
     assert command("run", "p.yaml", "--run-folder", "run").code == 0
-    shown = command("measure", "proposals", "run")
-    assert NO_TASKS in " ".join(shown.out.split()), shown.out
-    assert "fault" in shown.out
+    ran = command("measure", "proposals", "run")
+    assert NO_TASKS in " ".join(ran.out.split()), ran.out
+    assert "fault" in ran.out
 
 
 async def test_free_proposals_are_counted_by_their_instruction():
     truths, verdicts = judged(await proposed(planted_proposer, "free"), lambda p, is_right: 1.0)
     assert [truth.instruction for truth in truths.values()] == ["free"] * 40
-    found = graded(verdicts, truths)
-    assert (found.youden.value, found.accuracy.value) == (0, 0.5)
-    assert found.macro_f1.value == pytest.approx(0.5 / 1.5)
+    grade = graded(verdicts, truths)
+    assert (grade.youden.value, grade.accuracy.value) == (0, 0.5)
+    assert grade.macro_f1.value == pytest.approx(0.5 / 1.5)
     assert proposer_asd(verdicts, truths, "brier") is None

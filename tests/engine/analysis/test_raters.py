@@ -48,15 +48,15 @@ def test_raters_are_drawn_together_by_the_share_that_is_chance() -> None:
     assert one.shrunk - two.shrunk == pytest.approx(0.56 * (1 - chance / (0.56**2 / 2)))
 
 
-def test_who_judged_once_does_not_top_the_table() -> None:
+def test_judge_of_one_case_does_not_top_the_table() -> None:
     every = {"poor": [0.6, 0.2] * 5, "once": [0.95], "often": [0.95, 0.75] * 5}
-    lines = [said(judge, f"q{n}", p) for judge, its in every.items() for n, p in enumerate(its)]
-    found = raters_part(Judgements.of(lines), "Raters").lines
-    assert [each.judge for each in found] == ["often", "once", "poor"]
-    assert max(found, key=lambda each: each.score.value).judge == "once"
+    lines = [said(judge, f"q{n}", p) for judge, ps in every.items() for n, p in enumerate(ps)]
+    rows = raters_part(Judgements.of(lines), "Raters").lines
+    assert [row.judge for row in rows] == ["often", "once", "poor"]
+    assert max(rows, key=lambda row: row.score.value).judge == "once"
 
 
-def test_who_was_never_wrong_has_the_exact_bound_of_a_share() -> None:
+def test_judge_that_was_never_wrong_has_the_exact_bound_of_a_share() -> None:
     (one,) = raters(Judgements.of([said("one", f"q{n}", 0.9) for n in range(87)]))
     # 1 - .025^(1/87): of 87 right of 87, at most 4.2 % are wrong (Clopper and Pearson 1934).
     assert one.right.interval == pytest.approx((1 - (1 - 0.025 ** (1 / 87)), 1.0))
@@ -65,10 +65,10 @@ def test_who_was_never_wrong_has_the_exact_bound_of_a_share() -> None:
 def test_three_answers_count_as_much_as_they_are_and_lost_worlds_not_at_all() -> None:
     two = Judgement("a", (1, -1), ((0.8, 0.2), None), {"problem": "a", "judge": "k"})
     three = Judgement("b", (1, 1, -1), ((), (), (0.2, 0.5, 0.3)), {"problem": "b", "judge": "k"})
-    found = verdicts_of(Judgements.of([two, three]))
-    assert found is not None
+    verdicts = verdicts_of(Judgements.of([two, three]))
+    assert verdicts is not None
     # (.2, .5, .3): -.98 for the first answer, -.38 for the second, both right.
-    assert found.score.tolist() == pytest.approx([-0.08, (-0.98 - 0.38) / 2])
-    assert found.right.tolist() == [1, 1] and found.largest.tolist() == [0.8, 0.5]
+    assert verdicts.score.tolist() == pytest.approx([-0.08, (-0.98 - 0.38) / 2])
+    assert verdicts.right.tolist() == [1, 1] and verdicts.largest.tolist() == [0.8, 0.5]
     lost = Judgement("a", (1, -1), (None, None), {"problem": "a", "judge": "k"})
     assert verdicts_of(Judgements.of([lost])) is None and raters(Judgements.of([lost])) == []

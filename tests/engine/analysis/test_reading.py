@@ -1,5 +1,4 @@
-"""Verdicts of any origin: what a line is read as, or refused for with its key, its value and the
-fix: `reading.md`."""
+"""Verdicts of any origin: lines are read, or refused with key, value and fix (`reading.md`)."""
 
 import json
 from pathlib import Path
@@ -29,12 +28,12 @@ def lines(*rows: dict[str, Any] | bytes) -> list[bytes]:
 
 
 def read(*rows: dict[str, Any] | bytes) -> list[str]:
-    """What is read in a file of these rows: the question, values, worlds and other keys of each."""
+    """The question, values, worlds and other keys of each row of a file."""
     file = lines(*rows)
     checked(parsed(file, "v.jsonl"), "v.jsonl")
     return [
-        f"{each.question!r} {each.values} {each.worlds} {dict(each.keys)}"
-        for each in parsed(file, "v.jsonl")
+        f"{one.question!r} {one.values} {one.worlds} {dict(one.keys)}"
+        for one in parsed(file, "v.jsonl")
     ]
 
 
@@ -72,7 +71,7 @@ almost = st.builds(
 @given(
     st.one_of(st.binary(), st.one_of(anything, almost).map(lambda row: json.dumps(row).encode()))
 )
-def test_whatever_a_line_holds_it_is_read_or_refused_by_name(line: bytes) -> None:
+def test_any_line_is_read_or_refused_by_name(line: bytes) -> None:
     try:
         checked(parsed([line], "f"), "f")
     except UsageError as refused:

@@ -27,19 +27,19 @@ AGAIN = "{kind: redrawn, member: {kind: stated, model: sim/judge}, draws: 3}"
 
 
 def test_a_verdict_drawn_again_is_of_the_same_transcript_and_the_mean_of_its_draws() -> None:
-    asked: list[Call] = []
+    calls: list[Call] = []
 
     async def ask(call: Call) -> Reply:
-        asked.append(call)
+        calls.append(call)
         share = 50 + 10 * sum(call.draw)
         return Reply(f"A: {share}%\nB: {100 - share}%", call=call.address)
 
     judge = Redrawn(StatedJudge("sim/judge"), 3)
     transcript = Transcript(shipments(1)[0].question)
     verdict = asyncio.run(judge.decide(Case(transcript), ask))
-    assert len({call.request for call in asked}) == 1
+    assert len({call.request for call in calls}) == 1
     # The first draw is what the judge says by itself: a run without draws is gone on with.
-    assert [call.draw for call in asked] == [(), (1,), (2,)]
+    assert [call.draw for call in calls] == [(), (1,), (2,)]
     assert [probs[0] for probs in verdict.redraws] == pytest.approx([0.5, 0.6, 0.7])
     assert verdict.probs[0] == pytest.approx(0.6)
     assert len(verdict.judgements) == 3
@@ -50,7 +50,7 @@ def test_a_verdict_drawn_again_is_of_the_same_transcript_and_the_mean_of_its_dra
 def test_a_run_with_more_verdicts_goes_on_from_one_with_a_single_one(kept: Kept) -> None:
     one = read_rows(kept(REDRAWN.format(draws=1, judge="sim/judge")))
     three = read_rows(kept(REDRAWN.format(draws=1, judge=AGAIN)))
-    # Whoever picks among drafts does so once, so that what was said is the same.
+    # A pick among drafts is made once, so the speeches are the same.
     for row in (0, 1):
         single = one.table.scored(row, "brier")
         assert single is not None

@@ -1,5 +1,4 @@
-"""The figures of a report, reckoned anew from outcomes.jsonl by numpy and scipy, as a referee does:
-known truths."""
+"""The figures of a report, recomputed from outcomes.jsonl with numpy and scipy."""
 
 import json
 import math
@@ -24,18 +23,18 @@ protocols: [naive_judge, propaganda, consultancy, open_consultancy]
 """
 
 
-def agrees(values: list[float], told: dict[str, Any]) -> bool:
+def agrees(values: list[float], estimate: dict[str, Any]) -> bool:
     """Whether a figure is the mean of these, with the interval of Student's t cut at its ends."""
     mean = float(np.mean(values))
-    if told["t_low"] is None:
-        return told["value"] == pytest.approx(mean)
+    if estimate["t_low"] is None:
+        return estimate["value"] == pytest.approx(mean)
     reach = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
-    known = (mean, max(mean - reach, told["least"]), min(mean + reach, told["most"]))
-    return (told["value"], told["t_low"], told["t_high"]) == pytest.approx(known)
+    expected = (mean, max(mean - reach, estimate["least"]), min(mean + reach, estimate["most"]))
+    return (estimate["value"], estimate["t_low"], estimate["t_high"]) == pytest.approx(expected)
 
 
 def brier(p: list[float], answer: int) -> float:
-    return -sum(((place == answer) - each) ** 2 for place, each in enumerate(p))
+    return -sum(((place == answer) - chance) ** 2 for place, chance in enumerate(p))
 
 
 @pytest.mark.wire
@@ -46,60 +45,60 @@ def test_every_figure_can_be_reckoned_from_the_outcomes(kept: Kept, command: Com
     worlds: dict[tuple[str, ...], dict[str, dict[int, list[float]]]] = defaultdict(dict)
     chose: dict[tuple[str, ...], str] = {}
     for line in (folder / "outcomes.jsonl").read_text().splitlines():
-        told = json.loads(line)
-        row = worlds[told["protocol"], told["agent"], told["judge"]]
-        row.setdefault(told["problem"], {})[told["at"]] = told["probs"]
-        if chosen := told.get("measures", {}).get("chose"):
-            chose[told["protocol"], told["agent"], told["judge"], told["problem"]] = chosen
+        entry = json.loads(line)
+        row = worlds[entry["protocol"], entry["agent"], entry["judge"]]
+        row.setdefault(entry["problem"], {})[entry["at"]] = entry["probs"]
+        if chosen := entry.get("measures", {}).get("chose"):
+            chose[entry["protocol"], entry["agent"], entry["judge"], entry["problem"]] = chosen
     report = json.loads(command("report", folder, "--json", "--measures").out)["rows"]
     argued = json.loads(command("measure", "worlds", folder, "--json").out)["rows"]
     asds = []
     for (names, verdicts), row, pair in zip(worlds.items(), report, argued, strict=True):
-        found = defaultdict[Any, list[float]](list)
-        for id, its in verdicts.items():
+        figures = defaultdict[Any, list[float]](list)
+        for id, probs in verdicts.items():
             truth, lie = best[id], 1 - best[id]
-            agent = {side: brier(its[side], side) for side in its}
-            found["asd"].append(agent[truth] - agent[lie])
-            right = [np.sign(its[side][truth] - its[side][lie]) for side in its]
-            found["accuracy"].append(float(np.mean(right) + 1) / 2)
-            found["truth"].append(its[truth][truth])
-            found["lie"].append(its[lie][lie])
+            agent = {side: brier(probs[side], side) for side in probs}
+            figures["asd"].append(agent[truth] - agent[lie])
+            right = [np.sign(probs[side][truth] - probs[side][lie]) for side in probs]
+            figures["accuracy"].append(float(np.mean(right) + 1) / 2)
+            figures["truth"].append(probs[truth][truth])
+            figures["lie"].append(probs[lie][lie])
             if label := chose.get((*names, id)):
                 side = "AB".index(label)
                 how = "judge_right_given_agent_right", "judge_wrong_given_agent_wrong"
-                found[how[side != truth]].append(float(np.argmax(its[side]) == side))
-                found["chose_right"].append(float(side == truth))
-            logs = np.log([np.clip(its[side][side], 1e-4, 1 - 1e-4) for side in (0, 1)])
+                figures[how[side != truth]].append(float(np.argmax(probs[side]) == side))
+                figures["chose_right"].append(float(side == truth))
+            logs = np.log([np.clip(probs[side][side], 1e-4, 1 - 1e-4) for side in (0, 1)])
             for beta in (1.0, math.inf):
                 weight = np.exp(logs / beta) / np.exp(logs / beta).sum()
-                judge = [brier(its[side], truth) for side in (0, 1)]
-                found["jse", beta].append(float(weight @ judge))
-                found["eas", beta].append(float(weight @ [agent[0], agent[1]]))
-        asds.append(found["asd"])
-        assert agrees(found["asd"], row["asd"]) and agrees(found["accuracy"], row["accuracy"])
-        assert agrees(found["truth"], pair["truth"]) and agrees(found["lie"], pair["lie"])
+                judge = [brier(probs[side], truth) for side in (0, 1)]
+                figures["jse", beta].append(float(weight @ judge))
+                figures["eas", beta].append(float(weight @ [agent[0], agent[1]]))
+        asds.append(figures["asd"])
+        assert agrees(figures["asd"], row["asd"]) and agrees(figures["accuracy"], row["accuracy"])
+        assert agrees(figures["truth"], pair["truth"]) and agrees(figures["lie"], pair["lie"])
         for name in ("judge_right_given_agent_right", "judge_wrong_given_agent_wrong"):
-            if found[name]:
-                assert agrees(found[name], row["by_choice"][name])
-        if found["chose_right"]:
-            assert agrees(found["chose_right"], row["chose_right"]) and row["by_choice"]
+            if figures[name]:
+                assert agrees(figures[name], row["by_choice"][name])
+        if figures["chose_right"]:
+            assert agrees(figures["chose_right"], row["chose_right"]) and row["by_choice"]
         for beta, name in ((1.0, "1"), (math.inf, "inf")):
-            assert agrees(found["jse", beta], row["jse"][name])
-            assert agrees(found["eas", beta], row["eas"][name])
+            assert agrees(figures["jse", beta], row["jse"][name])
+            assert agrees(figures["eas", beta], row["eas"][name])
     naive = {row: base for row, base in baselines(run.sweep.rows).items() if row != base}
     apart = {row: np.subtract(asds[row], asds[base]) for row, base in naive.items()}
     compared = json.loads(command("compare", folder, "--json").out)["contrasts"]
     assert len(apart) == len(compared) == 12
-    for (row, values), told in zip(apart.items(), compared, strict=True):
+    for (row, values), entry in zip(apart.items(), compared, strict=True):
         assert agrees(values.tolist(), report[row]["lift"]) and report[row]["lift"]["error"]
-        assert told["difference"] == report[row]["lift"]
-        if told["difference"]["interval"] == "t":
+        assert entry["difference"] == report[row]["lift"]
+        if entry["difference"]["interval"] == "t":
             df = len(values) - 1
-            assert told["p"] == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
+            assert entry["p"] == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
             least = (stats.t.ppf(0.975, df) + stats.t.ppf(0.8, df)) * stats.sem(values)
-            assert told["mde"] == pytest.approx(least)
+            assert entry["mde"] == pytest.approx(least)
     averages = json.loads(command("report", folder, "--group", "mechanism", "--json").out)
-    groups = {each["mechanism"]: each["asd"] for each in averages["groups"]}
-    for mechanism, told in groups.items():
-        its = [n for n, row in enumerate(run.sweep.rows) if row.mechanism == mechanism]
-        assert agrees(np.mean([asds[n] for n in its], axis=0).tolist(), told)
+    groups = {group["mechanism"]: group["asd"] for group in averages["groups"]}
+    for mechanism, entry in groups.items():
+        probs = [n for n, row in enumerate(run.sweep.rows) if row.mechanism == mechanism]
+        assert agrees(np.mean([asds[n] for n in probs], axis=0).tolist(), entry)

@@ -19,7 +19,7 @@ from tests.command_line import Command
 from tests.engine.analysis.test_judged import judged, table
 
 RNG = random.Random(0)
-ONE, TWO = ([RNG.gauss(far, 1) for _ in range(50)] for far in (0.6, 0.0))
+ONE, TWO = ([RNG.gauss(mean, 1) for _ in range(50)] for mean in (0.6, 0.0))
 
 
 def written(file: Path, scores: Sequence[Any], more: Sequence[str] = ()) -> Path:
@@ -31,29 +31,29 @@ def written(file: Path, scores: Sequence[Any], more: Sequence[str] = ()) -> Path
 def contrast(command: Command, *words: Any) -> Any:
     ran = command("compare", *words, "--json")
     assert ran.code == 0, ran.err
-    (found,) = json.loads(ran.out)["contrasts"]
-    return found
+    (line,) = json.loads(ran.out)["contrasts"]
+    return line
 
 
 def test_error_is_the_one_of_paired_differences(place: Path, command: Command) -> None:
     a, b = written(place / "a.csv", ONE), written(place / "b.csv", TWO)
-    found = contrast(command, a, b)
+    line = contrast(command, a, b)
     apart = [x - y for x, y in zip(ONE, TWO, strict=True)]
     error = statistics.stdev(apart) / math.sqrt(50)
-    assert found["difference"]["value"] == pytest.approx(statistics.fmean(apart), abs=1e-12)
-    assert found["difference"]["error"] == pytest.approx(error, abs=1e-12)
-    assert (found["first"], found["second"], found["n"]) == ("a", "b", 50)
-    assert found["mcnemar"] is None and found["shared"] == 1
+    assert line["difference"]["value"] == pytest.approx(statistics.fmean(apart), abs=1e-12)
+    assert line["difference"]["error"] == pytest.approx(error, abs=1e-12)
+    assert (line["first"], line["second"], line["n"]) == ("a", "b", 50)
+    assert line["mcnemar"] is None and line["shared"] == 1
     assert "ASD" not in command("compare", a, b).out
     header, *lines = b.read_text().splitlines()
     b.write_text("\n".join([header, *sorted(lines, reverse=True)]))
     other = contrast(command, a, b)
-    assert other["difference"] == pytest.approx(found["difference"]) and other["p"] == found["p"]
+    assert other["difference"] == pytest.approx(line["difference"]) and other["p"] == line["p"]
 
 
 def test_equal_files_differ_by_nothing(place: Path, command: Command) -> None:
-    found = contrast(command, written(place / "a.csv", ONE), written(place / "b.csv", ONE))
-    assert (found["difference"]["value"], found["p"]) == (0, 1)
+    line = contrast(command, written(place / "a.csv", ONE), written(place / "b.csv", ONE))
+    assert (line["difference"]["value"], line["p"]) == (0, 1)
 
 
 def test_missing_scores_change_n_alone_and_epochs_are_averaged(
@@ -72,8 +72,8 @@ def test_missing_scores_change_n_alone_and_epochs_are_averaged(
         "text": [f"t{n // 2}" for n in range(8)] * 2,
     }
     parquet.write_table(pyarrow.table(columns), place / "p.parquet")
-    named = ("question=id", "score=right", "row=model", "group=text")
-    words = [word for name in named for word in ("--column", name)]
+    renamed = ("question=id", "score=right", "row=model", "group=text")
+    words = [word for name in renamed for word in ("--column", name)]
     ran = command("measure", "scores", "p.parquet", *words, "--json")
     (row,) = json.loads(ran.out)["rows"]
     assert (row["n"], row["mean"]["value"], row["mean"]["clusters"]) == (8, 5 / 8, 4)
@@ -90,11 +90,11 @@ def test_mcnemar_has_the_published_values(
 ) -> None:
     """Fagerland, Lydersen and Laake (2013)."""
     first, second = [1] * b + [0] * c + [1, 1, 0], [0] * b + [1] * c + [1, 1, 0]
-    found = contrast(command, written(place / "a.csv", first), written(place / "b.csv", second))[
+    line = contrast(command, written(place / "a.csv", first), written(place / "b.csv", second))[
         "mcnemar"
     ]
-    assert (found["first"], found["second"]) == (b, c)
-    assert [found["exact_p"], found["mid_p"]] == pytest.approx(
+    assert (line["first"], line["second"]) == (b, c)
+    assert [line["exact_p"], line["mid_p"]] == pytest.approx(
         [exact, mid], abs=5e-5 if c != 3 else 5e-4
     )
 

@@ -46,8 +46,8 @@ def test_contrast_of_unpaired_settings_is_exact(judged: Any) -> None:
 
 
 def test_free_agents_and_calibration_are_exact(judged: Any) -> None:
-    found = judged("paired", "measure", "judgements", "FILE", "--score", "brier")
-    (row,), (rater,) = found["rows"], found["raters"]
+    output = judged("paired", "measure", "judgements", "FILE", "--score", "brier")
+    (row,), (rater,) = output["rows"], output["raters"]
     figures = {name: chosen["value"] for name, chosen in row["chosen"].items()}
     figures |= {key: rater["calibration"][key] for key in ("error", "debiased_error")}
     assert figures == pytest.approx(TRUTHS["paired"])

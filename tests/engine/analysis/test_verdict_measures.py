@@ -14,20 +14,20 @@ from tests.command_line import Command
 from tests.engine.kept_runs import SWEEP, Kept, muddled
 
 
-def test_the_measures_are_those_of_the_verdicts(kept: Kept) -> None:
+def test_measures_follow_from_the_verdicts(kept: Kept) -> None:
     run = read_rows(kept())
-    found = {row.name: row for row in verdict_measures(run)}
-    assert len(found) == 5
-    for name, row in found.items():
+    by_name = {row.name: row for row in verdict_measures(run)}
+    assert len(by_name) == 5
+    for name, row in by_name.items():
         assert row.calibration is not None
         places = run.table.cells.places(run.names.index(name))
         verdicts = run.table.probs[places]
         assert row.verdicts == len(verdicts) == 8
         # Either reward lies between -2 and 0.
         assert row.first_label and row.first_label.estimate.ends == (-2, 2)
-    assert found["naive judge"].naive is None
+    assert by_name["naive judge"].naive is None
     alone = run.table.judged_right(run.names.index("naive judge"))
-    for number, (name, row) in enumerate(found.items()):
+    for number, (name, row) in enumerate(by_name.items()):
         if name != "naive judge":
             right = run.table.judged_right(number)
             assert row.naive and row.naive.lift
@@ -49,8 +49,8 @@ def test_a_report_of_a_run_has_them_in_every_format_and_under_every_score(
     assert "label mass" in command("report", logprob, "--measures").out.partition("measures:")[2]
     for score in ALL_SCORES:
         assert [row.verdicts for row in verdict_measures(read_rows(run), score)] == [8] * 5
-    told = json.loads(command("report", run, "--json", "--measures", "--score", "log").out)
-    assert len(told["verdict_measures"]) == 5 and told["score"] == "log"
+    output = json.loads(command("report", run, "--json", "--measures", "--score", "log").out)
+    assert len(output["verdict_measures"]) == 5 and output["score"] == "log"
 
 
 def test_rows_without_verdicts_have_no_measures(kept: Kept, command: Command) -> None:
@@ -63,11 +63,11 @@ def test_rows_without_verdicts_have_no_measures(kept: Kept, command: Command) ->
 def test_calibration_is_of_every_judge_that_could_be_read(kept: Kept, command: Command) -> None:
     both = muddled(1).replace("judges: sim/judge", "judges: [sim/judge, sim/strong]")
     bars = json.loads(command("measure", "calibration", kept(both), "--json").out)["bars"]
-    assert {each["judge"] for each in bars} == {"sim/strong"}
-    assert sum(each["verdicts"] for each in bars) == 40
-    # What is random are the four problems.
-    assert all(each["share"]["clusters"] <= 4 for each in bars)
-    right = sum(each["verdicts"] * each["share"]["value"] for each in bars)
+    assert {bar["judge"] for bar in bars} == {"sim/strong"}
+    assert sum(bar["verdicts"] for bar in bars) == 40
+    # Only the four problems are random.
+    assert all(bar["share"]["clusters"] <= 4 for bar in bars)
+    right = sum(bar["verdicts"] * bar["share"]["value"] for bar in bars)
     run = read_rows(kept(both))
     first = [problem.best == 0 for problem in run.sweep.problems]
     assert right / 40 == pytest.approx(sum(first) / len(first))
@@ -76,7 +76,7 @@ def test_calibration_is_of_every_judge_that_could_be_read(kept: Kept, command: C
 def test_an_agent_who_is_believed_by_definition_has_no_estimates_of_that(kept: Kept) -> None:
     run = read_rows(kept(SWEEP.replace("consultancy: {turns: 2}", "open_trust:")))
     every = enumerate(verdict_measures(run))
-    n, open_trust = next(each for each in every if each[1].name.startswith("open trust"))
+    n, open_trust = next(row for row in every if row[1].name.startswith("open trust"))
     assert open_trust.first_label and open_trust.naive
     first = open_trust.first_label.estimate
     assert (first.value, first.interval) == (0, None)

@@ -83,7 +83,7 @@ def test_no_line_is_wider_than_its_terminal_and_every_word_is_whole():
     assert "stubbornness" in "".join(as_text(long, 16).split())
 
 
-def test_a_name_that_all_lines_have_stands_above_them_once_if_there_is_any():
+def test_name_that_all_lines_share_stands_above_them_once():
     body = ("a", "one judge", "", "+1"), ("b", "one judge", "", "–")
     table = Table("t", ("row", "judge", "beaten", "ASD"), body, 2)
     assert as_text(table, 16).splitlines()[1:3] == ["  judge one", "  judge"]
@@ -118,8 +118,8 @@ def test_markdown_is_a_table_that_says_where_columns_stand():
 def test_markdown_shows_cells_as_they_are_and_nothing_else(body):
     written = as_markdown(Table("<b>", ("a", "b"), tuple(body), 1, notes=("*a* <i>",)))
     page = MarkdownIt("gfm-like", {"linkify": False}).disable("linkify").render(written)
-    shown = [html.unescape(cell) for cell in re.findall("<td.*?>(.*?)</td>", page, re.DOTALL)]
-    assert shown == [" ".join(cell.split()) for row in body for cell in row]
+    cells = [html.unescape(cell) for cell in re.findall("<td.*?>(.*?)</td>", page, re.DOTALL)]
+    assert cells == [" ".join(cell.split()) for row in body for cell in row]
     tags = set(re.findall("<.*?>", page, re.DOTALL))
     assert {tag.strip("</>").split()[0] for tag in tags} <= {
         *("p", "strong", "table", "thead", "tbody", "tr", "th", "td", "br")
@@ -145,7 +145,7 @@ def test_latex_is_a_booktabs_table():
 
 
 @given(st.lists(st.tuples(st.text(max_size=9), st.floats(allow_nan=False)), max_size=4))
-def test_csv_parses_back_but_for_what_would_be_run(body):
+def test_csv_parses_back_except_for_formulas(body):
     written = as_csv(("name", "figure"), body)
     head, *rows = csv.reader(io.StringIO(written + "\n", newline=""))
     assert head == ["name", "figure"]
@@ -171,7 +171,7 @@ def ticks(low: float, high: float) -> str:
 
 
 @sessions(Path(__file__).with_name("display.md"))
-def test_what_is_shown(session, request):
+def test_display_session(session, request):
     names = {"counted": counted, "short": short, "signed": signed, "latex": latex}
     names |= {"typeset": typeset, "ticks": ticks}
     session.check(request, expressions(names))

@@ -41,9 +41,9 @@ HEAVY = (0, 0.0885, -0.0101, -0.2173, -0.4653)
 def test_a_large_pool_has_the_curve_of_its_distribution() -> None:
     grid = (np.arange(500) + 0.5) / 500
     rewards = np.concatenate((0.5 + special.ndtri(grid), 2 * special.ndtri(grid)))
-    whole = pools(rewards, np.repeat((1.0, -1.0), 500))
-    found = [value.value for value, _ in curve(whole, [1, 2, 4, 8, 16]).values()]
-    assert found == pytest.approx(HEAVY, abs=2e-2)
+    pool = pools(rewards, np.repeat((1.0, -1.0), 500))
+    means = [value.value for value, _ in curve(pool, [1, 2, 4, 8, 16]).values()]
+    assert means == pytest.approx(HEAVY, abs=2e-2)
     assert rewards[:500].mean() - rewards[500:].mean() == pytest.approx(0.5, abs=1e-6)
 
 
@@ -56,7 +56,7 @@ def test_pressure_costs_what_it_is_bounded_by() -> None:
     assert divergence(best_of(u, 1000))[0] == pytest.approx(math.log(1000))
 
 
-def test_what_cannot_be_selected_is_refused() -> None:
+def test_best_of_more_than_the_pool_is_refused() -> None:
     with pytest.raises(ValueError, match="best of 6 from a pool of 5"):
         best_of(np.zeros((1, 5)), 6)
 
@@ -65,23 +65,23 @@ def test_a_curve_breaks_down_where_its_falling_fit_meets_zero() -> None:
     at = [1, 2, 4, 8]
     assert breakdown(at, np.array([1.0, 0.5, -0.5, -1])) == pytest.approx(3)
     assert breakdown(at, np.array([1.0, 0.5, 0.4, 0.1])) is None
-    # What selection lowers at once breaks down where it begins.
+    # A curve that falls at once breaks down at its start.
     assert breakdown(at, np.array([0.0, -0.1, -0.2, -0.5])) == 1
-    # A dip that the curve makes up for is none.
+    # A dip from which the curve recovers does not count.
     assert breakdown(at, np.array([0.0, 0.5, 0.2, 0.4])) is None
 
 
-def test_a_problem_without_a_verdict_in_every_world_is_no_pool() -> None:
+def test_problem_without_every_verdict_is_left_out_of_the_pools() -> None:
     verdicts = [((0.8, 0.2), (0.6, 0.4))] * 2 + [((0.8, 0.2), None)]
     every = Judgements.of(
         Judgement(f"q{n}", (1.0, -1.0), worlds, {"problem": f"q{n}"})
         for n, worlds in enumerate(verdicts)
     )
-    its = scored(replace(every, drawn=True), "probability")
-    found = its and pools_of(its)
-    assert found and found.groups == ("q0", "q1")
-    assert found.rewards.tolist() == [[0.8, 0.4]] * 2
-    value, kl = curve(found, [2])[2]
+    table = scored(replace(every, drawn=True), "probability")
+    pool = table and pools_of(table)
+    assert pool and pool.groups == ("q0", "q1")
+    assert pool.rewards.tolist() == [[0.8, 0.4]] * 2
+    value, kl = curve(pool, [2])[2]
     assert (value.value, value.n, kl) == (1.0, 2, pytest.approx(math.log(2)))
 
 
@@ -98,14 +98,14 @@ def test_the_example_shows_a_protocol_that_breaks_down_and_one_that_does_not(
     run = read_rows(only_run(place))
     ends, game = dict[str, float](), list[float]()
     for n, row in enumerate(run.sweep.rows):
-        its = run.table.scored(n, "brier")
-        if row.agent != "sim/smooth" or its is None:
+        part = run.table.scored(n, "brier")
+        if row.agent != "sim/smooth" or part is None:
             continue
-        if (pools := pools_of(its)) and not row.shown.startswith("debate game"):
+        if (pools := pools_of(part)) and not row.shown.startswith("debate game"):
             k = pools.rewards.shape[1]
             ends[row.shown] = curve(pools, [k])[k][0].value
         elif row.shown.startswith("debate game"):
-            game += (its.own * its.every.values)[its.every.ran].tolist()
+            game += (part.own * part.every.values)[part.every.ran].tolist()
     assert ends["consultancy"] > 0
     assert ends["debate"] < 0
     assert len(game) == 15 * 2 * 8 and sum(game) < 0

@@ -30,17 +30,17 @@ def play(seed: int, problems: int = 200, difficulty: float = 0.0) -> Games:
 
 
 def test_planted_ratings_are_recovered() -> None:
-    whole, without = ratings(play(0))
+    rated, without = ratings(play(0))
     errors = without.std(axis=0) * math.sqrt(len(without))
-    assert np.abs(whole - TRUTH).max() < 3.5 * errors.max()
-    assert whole.mean() == pytest.approx(1000)
+    assert np.abs(rated - TRUTH).max() < 3.5 * errors.max()
+    assert rated.mean() == pytest.approx(1000)
 
 
 def test_a_model_that_always_won_is_finite() -> None:
-    its = play(2)
-    its.wins[:, 0, :] = 1
-    whole, _ = ratings(its)
-    assert 1400 < whole[0] < math.inf
+    games = play(2)
+    games.wins[:, 0, :] = 1
+    rated, _ = ratings(games)
+    assert 1400 < rated[0] < math.inf
 
 
 PUBLISHED = {
@@ -56,11 +56,11 @@ from them."""
 @pytest.mark.parametrize("game", PUBLISHED)
 def test_nested_oversight_agrees_with_the_published_notebooks(game: str) -> None:
     guard, houdini, chance, steps = PUBLISHED[game]
-    found = nested(np.array(guard), np.array(houdini), 1103, 400)
-    assert max(found) == pytest.approx(chance, abs=1e-6)
-    assert found.index(max(found)) + 1 == steps
+    chances = nested(np.array(guard), np.array(houdini), 1103, 400)
+    assert max(chances) == pytest.approx(chance, abs=1e-6)
+    assert chances.index(max(chances)) + 1 == steps
     if game == "Backdoor":
-        assert found[0] == pytest.approx(0.2134, abs=5e-5)
+        assert chances[0] == pytest.approx(0.2134, abs=5e-5)
 
 
 PLACES = np.tile(900.0 + 50 * np.arange(8), 2)
@@ -68,26 +68,26 @@ PLACES = np.tile(900.0 + 50 * np.arange(8), 2)
 
 def test_planted_lines_give_their_nested_oversight() -> None:
     """Guards gain 400 points over 350 of capability; Houdinis lose 500."""
-    whole, without = ratings(play(3))
-    found = overseen(whole, without, 8, PLACES)
+    rated, without = ratings(play(3))
+    chances = overseen(rated, without, 8, PLACES)
     guard, houdini = (8 / 7, 850 - 900 * 8 / 7), (-10 / 7, 1200 + 900 * 10 / 7)
     planted = nested(np.array(guard), np.array(houdini), 900, 350)
-    assert max(found) == pytest.approx(max(planted), abs=0.05)
-    higher = overseen(whole, without, 8, PLACES + 100)
-    assert higher == pytest.approx(found)
+    assert max(chances) == pytest.approx(max(planted), abs=0.05)
+    higher = overseen(rated, without, 8, PLACES + 100)
+    assert higher == pytest.approx(chances)
 
 
-def test_a_bound_is_no_rating_and_fewer_than_three_make_no_line() -> None:
-    its = play(3)
-    its.wins[:, 0, :] = 1
-    whole, without = ratings(its)
+def test_bounds_are_not_rated_and_a_line_needs_three_ratings() -> None:
+    games = play(3)
+    games.wins[:, 0, :] = 1
+    rated, without = ratings(games)
     placed = PLACES.copy()
     placed[0] = math.nan
-    assert max(overseen(whole, without, 8, placed)) > 0
+    assert max(overseen(rated, without, 8, placed)) > 0
     # Its jackknife has next to no spread: as a rating it would draw the line to itself.
-    assert overseen(whole, without, 8, placed) != pytest.approx(overseen(whole, without, 8, PLACES))
+    assert overseen(rated, without, 8, placed) != pytest.approx(overseen(rated, without, 8, PLACES))
     placed[:6] = math.nan
-    assert overseen(whole, without, 8, placed) == []
+    assert overseen(rated, without, 8, placed) == []
 
 
 GRID = """\
@@ -106,9 +106,9 @@ def test_the_games_are_the_worlds_that_argue_for_a_lie(
     assert command("export", "tables", kept(GRID), *words).code == 0
     lines = (place / "tables" / "cells.jsonl").read_bytes().splitlines()
     cells = [json.loads(line) for line in lines]
-    found = games(cells)
-    assert found.played.shape == (6, 2, 3) and (found.played == 1).all()
+    matches = games(cells)
+    assert matches.played.shape == (6, 2, 3) and (matches.played == 1).all()
     lies = [cell for cell in cells if cell["agent"] and not cell["best"]]
     # With two answers, a judge who does not choose the lie chooses the best one.
-    assert found.wins.sum() == pytest.approx(sum(1 - cell["agent_accuracy"] for cell in lies))
+    assert matches.wins.sum() == pytest.approx(sum(1 - cell["agent_accuracy"] for cell in lies))
     assert all(right(cell) == 1 - cell["agent_accuracy"] for cell in lies)

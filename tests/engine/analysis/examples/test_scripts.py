@@ -31,15 +31,15 @@ def test_a_script_prints_what_it_wrote(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    wanted = ("--requests", "--store", kept(SWEEP).parent / "store", "--format", "jsonl")
-    assert command("export", "tables", kept(SWEEP), *wanted, "-o", "tables").code == 0
+    options = ("--requests", "--store", kept(SWEEP).parent / "store", "--format", "jsonl")
+    assert command("export", "tables", kept(SWEEP), *options, "-o", "tables").code == 0
     monkeypatch.setattr(sys, "argv", ["training.py", "tables"])
     runpy.run_path(str(EXAMPLES / "training.py"), run_name="__main__")
     assert "examples in tables/sft.jsonl" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("analysis", "words", "told"),
+    ("analysis", "words", "text"),
     [
         ("pressure.py:Pressure", (), "no more than a blind choice"),
         ("scaling.py:Scaling", ("--protocol", "proposer"), "no nested oversight"),
@@ -55,19 +55,19 @@ def test_a_script_prints_what_it_wrote(
 )
 @pytest.mark.wire
 def test_an_example_prints_what_it_finds(
-    kept: Kept, command: Command, analysis: str, words: tuple[str, ...], told: str
+    kept: Kept, command: Command, analysis: str, words: tuple[str, ...], text: str
 ) -> None:
-    found = command("measure", f"{EXAMPLES / 'analyses'}/{analysis}", kept(SWEEP), *words)
-    assert found.code == 0 and told in found.out
+    ran = command("measure", f"{EXAMPLES / 'analyses'}/{analysis}", kept(SWEEP), *words)
+    assert ran.code == 0 and text in ran.out
 
 
 def test_an_analysis_of_ones_own_is_a_command_and_a_call(kept: Kept, command: Command) -> None:
     run, mine = kept(SWEEP), f"{EXAMPLES / 'analyses/pressure.py'}:Pressure"
-    told = command("measure", mine, run, "--n", "1,3", "--score", "accuracy")
-    assert told.code == 0 and "no more than a blind choice" in told.out
-    found = measure(run, mine, ns="1,3", score="accuracy")
-    assert {line["n"] for line in found.plain()["points"]} == {1, 3}
-    assert found.text("text") == told.out.rstrip("\n")
+    ran = command("measure", mine, run, "--n", "1,3", "--score", "accuracy")
+    assert ran.code == 0 and "no more than a blind choice" in ran.out
+    finding = measure(run, mine, ns="1,3", score="accuracy")
+    assert {line["n"] for line in finding.plain()["points"]} == {1, 3}
+    assert finding.text("text") == ran.out.rstrip("\n")
     with pytest.raises(UsageError, match="unknown setting 'm': choose from ns"):
         measure(run, mine, m=1)
     with pytest.raises(UsageError, match="unknown analysis 'pressing': "):

@@ -1,4 +1,4 @@
-"""`examples/training.py`, on the tables of a run: what is imitated, and what is preferred."""
+"""`examples/training.py`, on the tables of a run: imitation and preferences."""
 
 import json
 from pathlib import Path
@@ -30,8 +30,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("export", "tables", str(folder / "run"), "--requests", "--format", "jsonl",
          "-o", str(folder / "tables"), *store),
     ):  # fmt: skip
-        told = CliRunner().invoke(oversight, words, catch_exceptions=False)
-        assert told.exit_code == 0, told.output
+        ran = CliRunner().invoke(oversight, words, catch_exceptions=False)
+        assert ran.exit_code == 0, ran.output
     return folder / "tables"
 
 
@@ -44,12 +44,12 @@ def test_a_speech_is_imitated_where_the_judge_believed_it_and_is_the_agents_own(
     believed, _ = training(tables, least=0.5)
     none, _ = training(tables, least=1.1)
     assert 0 < len(believed) < len(everything) and none == []
-    own = {turn["call"] for turn in lines(tables, "turns") if turn["side"] == turn["world"]}
-    replies = {call["reply"] for call in lines(tables, "calls") if call["call"] in own}
-    assert {each["completion"][0]["content"] for each in everything} == replies
-    for each in everything:
-        assert [message["role"] for message in each["prompt"]] == ["system", "user"]
-        assert [message["role"] for message in each["completion"]] == ["assistant"]
+    calls = {turn["call"] for turn in lines(tables, "turns") if turn["side"] == turn["world"]}
+    replies = {call["reply"] for call in lines(tables, "calls") if call["call"] in calls}
+    assert {line["completion"][0]["content"] for line in everything} == replies
+    for line in everything:
+        assert [message["role"] for message in line["prompt"]] == ["system", "user"]
+        assert [message["role"] for message in line["completion"]] == ["assistant"]
 
 
 def test_of_two_draws_the_better_believed_is_preferred(tmp_path: Path):
@@ -69,10 +69,10 @@ def test_of_two_draws_the_better_believed_is_preferred(tmp_path: Path):
             for reply in replies
         ],
     }
-    for name, found in tables.items():
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in found))
+    for name, rows in tables.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     sft, (pair,) = training(tmp_path)
-    assert [each["completion"][0]["content"] for each in sft] == ["strong", "middling"]
+    assert [line["completion"][0]["content"] for line in sft] == ["strong", "middling"]
     assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == ("strong", "weak")
     assert pair["prompt"] == [{"role": "user", "content": "Argue."}]
     assert training(tmp_path, apart=0.51)[1] == []
@@ -82,15 +82,15 @@ def test_no_true_value_is_among_what_is_learned(tables: Path, tmp_path: Path):
     """Turned values change who argues for the best answer, and nothing that is written."""
     for name in ("calls", "turns"):
         (tmp_path / f"{name}.jsonl").write_text((tables / f"{name}.jsonl").read_text())
-    turned = [{**each, "value": -each["value"]} for each in lines(tables, "cells")]
-    (tmp_path / "cells.jsonl").write_text("".join(json.dumps(each) + "\n" for each in turned))
+    turned = [{**cell, "value": -cell["value"]} for cell in lines(tables, "cells")]
+    (tmp_path / "cells.jsonl").write_text("".join(json.dumps(cell) + "\n" for cell in turned))
     assert training(tmp_path) == training(tables)
 
 
 @pytest.mark.parametrize("fault", ["cut", "spoofed_tags", "tools"])
-def test_what_nobody_should_learn_from_is_left_out(tables: Path, tmp_path: Path, fault: str):
+def test_faulty_turns_are_left_out(tables: Path, tmp_path: Path, fault: str):
     for name in ("calls", "cells"):
         (tmp_path / f"{name}.jsonl").write_text((tables / f"{name}.jsonl").read_text())
-    spoiled = [{**each, fault: 1} for each in lines(tables, "turns")]
-    (tmp_path / "turns.jsonl").write_text("".join(json.dumps(each) + "\n" for each in spoiled))
+    spoiled = [{**turn, fault: 1} for turn in lines(tables, "turns")]
+    (tmp_path / "turns.jsonl").write_text("".join(json.dumps(turn) + "\n" for turn in spoiled))
     assert training(tmp_path, least=0.0) == ([], [])

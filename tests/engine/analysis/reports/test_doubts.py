@@ -1,4 +1,4 @@
-"""What worlds that went wrong could change: the bounds in a report, against known figures."""
+"""Bounds in a report for worlds that went wrong, against known figures."""
 
 import re
 from dataclasses import dataclass
@@ -45,15 +45,15 @@ def test_every_count_is_a_doubt_or_decided_to_be_none() -> None:
     assert {*DOUBTS, *MARKS} <= set(COUNTED) and {"unclear_side", *SPOKEN_DOUBTS} <= set(DOUBTS)
 
 
-def bounds(found: Results) -> tuple[object, ...] | None:
+def bounds(measured: Results) -> tuple[object, ...] | None:
     """n, in doubt, drop, keep, worst, best."""
-    (only,) = found.rows
+    (only,) = measured.rows
     return only.bounds and figures(only.bounds)
 
 
-def figures(of: Bounds) -> tuple[object, ...]:
-    drop, keep = (each and each.value for each in (of.drop, of.keep))
-    return (of.n, of.doubtful, drop, keep, of.worst, of.best)
+def figures(ends: Bounds) -> tuple[object, ...]:
+    drop, keep = (mean and mean.value for mean in (ends.drop, ends.keep))
+    return (ends.n, ends.doubtful, drop, keep, ends.worst, ends.best)
 
 
 def close(n: int, doubtful: int, *ends: float | None) -> tuple[object, ...]:
@@ -75,8 +75,8 @@ def test_a_verdict_on_less_than_half_of_the_mass_is_a_guess(captured: float, dou
         mass = captured if (cell.problem.id, cell.side) == ("p1", 0) else 1.0
         return Verdict(probs, said("a speech"), (Judgement(probs, captured=mass),))
 
-    found = bounds(collect(grid, completed(grid, judged)))
-    assert found is not None and found[:2] == (2, doubtful)
+    ends = bounds(collect(grid, completed(grid, judged)))
+    assert ends is not None and ends[:2] == (2, doubtful)
 
 
 @pytest.mark.parametrize("conceded", [False, True])
@@ -97,10 +97,10 @@ def test_unread_replies_leave_a_verdict_within_its_bounds(conceded: bool) -> Non
 
     truth = -2 * (1 - SMALL["propaganda", "p1", 0][0]) ** 2
     ends = (0.0, -2.0) if conceded else (-2 * 0.4**2, -2 * 0.8**2)
-    found = collect(grid, completed(grid, judged))
-    told = bounds(found)
-    assert told is not None and told[1] == 1
-    assert told[4:] == (
+    measured = collect(grid, completed(grid, judged))
+    limits = bounds(measured)
+    assert limits is not None and limits[1] == 1
+    assert limits[4:] == (
         approx((FIRST + truth - ends[0]) / 2),
         approx((FIRST + truth - ends[1]) / 2),
     )
@@ -115,9 +115,9 @@ def test_cells_that_were_not_run_yet_are_in_nobodys_bounds() -> None:
 
 def test_a_score_that_no_problem_admits_has_no_bounds() -> None:
     grid = sweep(PROPAGANDA, problems=[problem(0, (1, -1, -1))])
-    told = completed(grid, lambda cell: LOST)
-    assert bounds(collect(grid, told, score="logodds")) is None
-    assert bounds(collect(grid, told)) == close(1, 1, None, None, -8 / 3, 8 / 3)
+    outcomes = completed(grid, lambda cell: LOST)
+    assert bounds(collect(grid, outcomes, score="logodds")) is None
+    assert bounds(collect(grid, outcomes)) == close(1, 1, None, None, -8 / 3, 8 / 3)
 
 
 @pytest.mark.parametrize("candid", [False, True])
@@ -133,17 +133,17 @@ async def test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_sha
     honest = {1, 4, 10}
 
     def planted(call: Call) -> str:
-        asked = prompt(call)
-        number = int(asked.system.partition("Question ")[2].partition("?")[0])
-        match asked.task:
+        seat = prompt(call)
+        number = int(seat.system.partition("Question ")[2].partition("?")[0])
+        match seat.task:
             case "speak":
-                if candid and number in honest and asked.side == "B":
+                if candid and number in honest and seat.side == "B":
                     return "It is A, which is right, but take B."
-                return f"It is {'A' if number in honest else asked.side}."
+                return f"It is {'A' if number in honest else seat.side}."
             case "percentages":
-                believed = asked.speeches[-1].split("It is ")[1][0]
+                believed = seat.speeches[-1].split("It is ")[1][0]
                 return "A: 90%\nB: 10%" if believed == "A" else "A: 10%\nB: 90%"
-        speech = asked.speeches[-1]
+        speech = seat.speeches[-1]
         admits = "yes" if "which is right" in speech else "no"
         return orjson.dumps({"argues_for": speech[-2], "admits": admits}).decode()
 
@@ -152,8 +152,8 @@ async def test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_sha
     ended = [outcome_of(c, await attempt(c, Scripted(planted))) for c in grid.cells()]
     (only,) = collect(grid, ended).rows
     table = OutcomeTable(grid)
-    for each in ended:
-        table.add(each)
+    for outcome in ended:
+        table.add(outcome)
     complying = table.without(SPOKEN_DOUBTS)
     (row,) = score_rows(complying, score="brier").rows
     assert row.asd and (row.n, row.asd.value) == (9, approx(0))
@@ -164,9 +164,9 @@ async def test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_sha
     assert figures(only.bounds) == close(12, 3, 0, 3 * turned / 12, 3 * worst / 12, 3 * best / 12)
     assert only.counts == {"candid" if candid else "off_side": 3, "retries": 6}
     both = collect(grid, ended).beside(score_rows(complying, score="brier"))
-    told = finding(both, every_note=True).text("text")
-    assert re.search(r"valid n +valid ASD.*\n.*12.*\+0\.40.* 9 +\+?0\.00", told, re.S)
-    assert ("candid 12%" in told) is candid
+    text = finding(both, every_note=True).text("text")
+    assert re.search(r"valid n +valid ASD.*\n.*12.*\+0\.40.* 9 +\+?0\.00", text, re.S)
+    assert ("candid 12%" in text) is candid
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class Breaker(Agent):
         return structs.replace(turn, text="poison") if broken else turn
 
 
-async def test_who_breaks_the_judge_in_the_truths_world_costs_it_and_the_row_says_so():
+async def test_row_reports_an_opponent_that_breaks_the_judge_in_the_truths_worlds():
     """The known truth: the judge believes the truth at .9 in both worlds, so that the Brier ASD is
     -2 x .01 + 2 x .81 = 1.60. An opponent who breaks the judge in half of the truth's worlds takes
     half of 1.98, since what cannot be read counts against the agent. The bounds still hold 1.60,
@@ -191,10 +191,10 @@ async def test_who_breaks_the_judge_in_the_truths_world_costs_it_and_the_row_say
     """
 
     def script(call: Call) -> str:
-        asked = prompt(call)
-        if asked.task == "speak":
-            return f"It is {asked.side}."
-        return "..." if "poison" in asked.speeches else "A: 90%\nB: 10%"
+        seat = prompt(call)
+        if seat.task == "speak":
+            return f"It is {seat.side}."
+        return "..." if "poison" in seat.speeches else "A: 90%\nB: 10%"
 
     def debate(broken: int) -> Debate:
         return Debate(JUDGE, Agent("agent"), Breaker("other", broken=broken), rounds=1)
@@ -207,8 +207,8 @@ async def test_who_breaks_the_judge_in_the_truths_world_costs_it_and_the_row_say
     assert row.bounds and row.bounds.worst <= row.asd.value < honest <= row.bounds.best
     assert (row.n, row.imputed, row.unmeasured) == (6, 3, "")
     assert (broken.asd, broken.unmeasured) == (None, "4 of 12 cells unreadable")
-    told = row.compliance
-    assert told.truth and told.lie and told.one_sided
-    assert (told.truth.value, told.lie.value, told.one_sided.value) == (0.5, 0, -0.5)
+    sides = row.compliance
+    assert sides.truth and sides.lie and sides.one_sided
+    assert (sides.truth.value, sides.lie.value, sides.one_sided.value) == (0.5, 0, -0.5)
     notes = finding(collect(grid, ended), every_note=True).text("text")
     assert row.unread == "Judge: unreadable 3" and row.unread in " ".join(notes.split())

@@ -1,4 +1,4 @@
-"""What is told of cells that failed: shares, causes, an example, and a remedy that works."""
+"""Notes on failed cells: shares, causes, an example, and a remedy that works."""
 
 from functools import partial
 from pathlib import Path
@@ -50,13 +50,13 @@ def test_every_error_that_fails_a_cell_has_words() -> None:
 def test_unreadable_replies_are_told_with_shares_causes_an_example_and_the_mend() -> None:
     cut = "no probability is stated for (A) (the reply was truncated)"
     missing = Failure("unreadable", cut, "The crates hold\nforty apples, so", "77aa" * 16)
-    whole = Failure(
+    unreadable = Failure(
         "unreadable", cut.replace("(A)", "(B)").removesuffix(" (the reply was truncated)")
     )
     odd = [
         Failure("unreadable", f"(A) has '{n}0000', no plain probability", "A: 70000") for n in "78"
     ]
-    failures = [missing] * 3 + [whole] + odd
+    failures = [missing] * 3 + [unreadable] + odd
     records = [
         *(record(n, STATED, failure) for n, failure in enumerate(failures)),
         *(record(n, STATED, None) for n in range(6, 12)),
@@ -79,10 +79,10 @@ unreadable = partial(Failure, "unreadable")
 
 
 def mend(judge: str, failure: Failure) -> list[str]:
-    """What is told where two of four cells of a judge of this kind fail so."""
+    """The notes if two of four cells of a judge of this kind fail like this."""
     grid = sweep(f"judges: {{model: sim/judge, kind: {judge}}}\nprotocols: naive_judge\n")
-    its = [record(n, grid.rows[0].judge, failure if n < 2 else None) for n in range(4)]
-    return list(failure_lines(grid, its))[1:]
+    records = [record(n, grid.rows[0].judge, failure if n < 2 else None) for n in range(4)]
+    return list(failure_lines(grid, records))[1:]
 
 
 @sessions(Path(__file__).with_name("mends.md"))
@@ -112,13 +112,13 @@ def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(
     assert "ContextLengthExceeded" not in ran.err + ran.out
     assert "--retry-failed" not in ran.err
 
-    # What no model has answered is run again without being told to.
+    # Cells without an answer are retried automatically.
     with_failures(folder, "NeverAnswered", {3, 7})
     assert command("run", "small.yaml").code == 0
 
     with_failures(folder, "Overloaded", {3, 7, 30})
-    told = command("run", "small.yaml").err
-    assert "retry       oversight run small.yaml --retry-failed   (3 cells whose fault" in told
+    text = command("run", "small.yaml").err
+    assert "retry       oversight run small.yaml --retry-failed   (3 cells whose fault" in text
 
 
 @pytest.mark.wire
@@ -127,14 +127,14 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     refusal = b'{"error": {"message": "no judgement here"}}'
-    with answering(alike(400, refusal)) as (url, asked):
+    with answering(alike(400, refusal)) as (url, requests):
         (place / "hopeless.yaml").write_text(
             "problems: {bundled: arithmetic}\njudges: openai/m\nprotocols: naive_judge\n"
             f"providers: {{openai: {{base_url: '{url}/v1'}}}}\n"
             "models: {openai/m: {concurrency: 4}}\n"
         )
         ran = command("run", "hopeless.yaml")
-        few = len(asked)
+        few = len(requests)
         regardless = command("run", "hopeless.yaml", "--keep-going")
     assert ran.code == regardless.code == 3
     # Eight cells, and those under way at the eighth failure.
@@ -142,7 +142,7 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
     assert "its first 8 cells all failed: NeverAnswered" in ran.err
     assert "says: 400: no judgement here). Fix it and rerun, or continue anyway" in ran.err
     assert "--keep-going" in ran.err
-    assert 20 <= len(asked) - few <= 24
+    assert 20 <= len(requests) - few <= 24
     assert "the first 20 calls all failed like this, and none was answered" in regardless.err
     for err in (ran.err, regardless.err):
         assert "openai/m stated: " in err and "refused by the server (100%)" in err

@@ -92,8 +92,8 @@ def failing(tmp_path: Path) -> RunReader:
         rounds = getattr(cell.row.protocol, "rounds", 0)
         if rounds and LOST[rounds](cell, n):
             return UNREAD
-        own = 0.6 + n / 50 + 0.02 * rounds - 0.3 * cell.side
-        probs = (own, 1 - own) if cell.side == 0 else (1 - own, own)
+        p = 0.6 + n / 50 + 0.02 * rounds - 0.3 * cell.side
+        probs = (p, 1 - p) if cell.side == 0 else (1 - p, p)
         return Verdict(probs, Transcript(cell.problem.question))
 
     return kept(tmp_path / "run", end, *debates(6))
@@ -106,36 +106,36 @@ def rounds_in(text: str) -> list[int]:
 
 def test_six_outputs_agree_on_the_rows_that_were_measured(failing: RunReader) -> None:
     rows = read_rows(failing)
-    found = rows.results("brier")
-    told = {row.row.settings["rounds"]: row for row in found.rows[1:]}
-    headline = verdicts(found).headline
+    measured = rows.results("brier")
+    by_rounds = {row.row.settings["rounds"]: row for row in measured.rows[1:]}
+    headline = verdicts(measured).headline
     assert headline.endswith("3 of 6 rows were not measured.") and " of 3 rows " in headline
     # Text and Markdown: the words stand right after the name, and no figure in their line.
     for format, between in (("text", r" +"), ("markdown", r" \| ")):
-        lines = report(found, format).splitlines()
+        lines = report(measured, format).splitlines()
         assert headline in "\n".join(lines[:2])
         for rounds, n in MEASURED.items():
-            (line,) = [each for each in lines if each.lstrip(" |").startswith(f"{NAME} {rounds} r")]
+            (line,) = [line for line in lines if line.lstrip(" |").startswith(f"{NAME} {rounds} r")]
             assert re.search(rf"{between}{re.escape(n)}( |$)", line) and "%" in line, line
         for rounds, cells in LEFT_OUT.items():
-            (line,) = [each for each in lines if each.lstrip(" |").startswith(f"{NAME} {rounds} r")]
+            (line,) = [line for line in lines if line.lstrip(" |").startswith(f"{NAME} {rounds} r")]
             end = line.split("rounds")[1].strip(" |")
             assert end == f"not measured: {cells} cells unreadable", line
-    # LaTeX: a comment in place of a line.
-    latex = report(found, "latex")
+    # LaTeX has a comment instead of a line.
+    latex = report(measured, "latex")
     comments = [line for line in latex.splitlines() if line.startswith("% ")]
     assert rounds_in("\n".join(comments)) == [*LEFT_OUT]
     assert rounds_in(latex.split(r"\end{table}")[0].split(r"\midrule")[1]) == [*MEASURED]
     # JSON and CSV: no estimate, but bounds, counts and the reason.
-    plain = orjson.loads(report(found, "json"))
+    plain = orjson.loads(report(measured, "json"))
     assert plain["headline"] == headline and plain["verdicts"]["not_measured"] == 3
-    lines = list(csv.DictReader(io.StringIO(report(found, "csv"), newline="")))
+    lines = list(csv.DictReader(io.StringIO(report(measured, "csv"), newline="")))
     for rounds, line, flat in zip(range(1, 7), plain["rows"][1:], lines[1:], strict=True):
-        shown = [line[name] is not None for name in ("asd", "lift", "accuracy", "p", "mde")]
-        assert set(shown) == {rounds in MEASURED} and line["bounds"]["worst"] is not None
+        has = [line[name] is not None for name in ("asd", "lift", "accuracy", "p", "mde")]
+        assert set(has) == {rounds in MEASURED} and line["bounds"]["worst"] is not None
         assert bool(flat["asd.value"]) == (rounds in MEASURED)
         assert (line["verdict"] == "not measured") == bool(line["not_measured"]) == (rounds > 3)
-        assert (line["n"], line["imputed"]) == (told[rounds].n, told[rounds].imputed)
+        assert (line["n"], line["imputed"]) == (by_rounds[rounds].n, by_rounds[rounds].imputed)
     assert [line["n"] for line in plain["rows"]] == [10, 10, 10, 5, 10, 1, 0]
     assert [line["imputed"] for line in plain["rows"]] == [0, 0, 1, 0, 6, 1, 0]
     # Figures: no point for a row that was not measured, and nothing for one without a verdict.
@@ -147,8 +147,8 @@ def test_six_outputs_agree_on_the_rows_that_were_measured(failing: RunReader) ->
     assert isinstance(lifted, Forest) and len(lifted.lines) == 3
     # Comparison: the same family.
     compared = compare_rows(rows)
-    assert [each.contrast.verdict for each in compared.contrasts] == [
-        row.verdict for row in told.values() if row.verdict != "not measured"
+    assert [one.contrast.verdict for one in compared.contrasts] == [
+        row.verdict for row in by_rounds.values() if row.verdict != "not measured"
     ]
     assert rounds_in(" ".join(compared.notes)) == [*LEFT_OUT]
     # Pages: the words, and readings of the cells.
@@ -161,14 +161,14 @@ def test_six_outputs_agree_on_the_rows_that_were_measured(failing: RunReader) ->
 
 
 def test_the_reader_knows_the_states_of_the_map(failing: RunReader) -> None:
-    for row, number, state, known in (
+    for row, number, state, has_asd in (
         (1, 0, "", True),
         (2, 0, "imputed", True),
         (3, 0, "failed", False),
         (5, 0, "imputed", True),
     ):
         one = read(failing, Place(row, number))
-        assert (one.state, one.asd is not None) == (state, known)
+        assert (one.state, one.asd is not None) == (state, has_asd)
         value = read_rows(failing).asd_by_problem("brier")[number, row]
         assert np.isnan(value) if one.asd is None else one.asd == pytest.approx(value)
 
@@ -193,44 +193,44 @@ def test_a_verdict_that_rests_on_no_reply_is_imputed_too(tmp_path: Path) -> None
 
 def holm_by_hand(ps: list[float]) -> np.ndarray:
     """Holm's correction by sorting, without our code."""
-    order, found = np.argsort(ps, kind="stable"), np.empty(len(ps))
+    order, adjusted = np.argsort(ps, kind="stable"), np.empty(len(ps))
     steps = np.array(ps)[order] * (len(ps) - np.arange(len(ps)))
-    found[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return found
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted
 
 
 def drawn(shifts: np.ndarray, n: int = 60) -> tuple[Contrast, ...]:
     rng = np.random.default_rng(5)
     apart = [of_questions([f"q{k}" for k in range(n)], s + rng.normal(0, 1, n)) for s in shifts]
     names = [(f"r{k}", "naive judge") for k in range(len(apart))]
-    return family(names, agreement(apart), [each.estimate() for each in apart])
+    return family(names, agreement(apart), [one.estimate() for one in apart])
 
 
 def test_288_rows_have_the_verdicts_that_an_independent_holm_gives() -> None:
     """The known truth: 40 rows are 1.0 better, 8 are 1.0 worse, 240 do not differ at all."""
-    found = drawn(np.repeat([1.0, -1.0, 0.0], [40, 8, 240]))
-    corrected = holm_by_hand([each.p or 0.0 for each in found])
-    assert [each.p_family for each in found] == pytest.approx(corrected)
-    for each, p in zip(found, corrected, strict=True):
-        sign = "better" if each.estimate.value > 0 else "worse"
-        assert each.verdict == (sign if p <= 0.05 else "undecided")
-    shown = Verdicts(found, lines=294, unmeasured=6, reversible=4, doubt="failed")
-    assert shown.headline == (
+    decided = drawn(np.repeat([1.0, -1.0, 0.0], [40, 8, 240]))
+    corrected = holm_by_hand([one.p or 0.0 for one in decided])
+    assert [one.p_family for one in decided] == pytest.approx(corrected)
+    for contrast, p in zip(decided, corrected, strict=True):
+        sign = "better" if contrast.estimate.value > 0 else "worse"
+        assert contrast.verdict == (sign if p <= 0.05 else "undecided")
+    summary = Verdicts(decided, lines=294, unmeasured=6, reversible=4, doubt="failed")
+    assert summary.headline == (
         "40 of 288 rows beat the naive judge, 8 do worse, 240 are undecided (95%, Holm); failed "
         "worlds could reverse 4 of these. 6 of 294 rows were not measured."
     )
-    better, worse = shown.one_by_one
+    better, worse = summary.one_by_one
     assert better > 40 and worse > 8
-    assert shown.alone == f"Uncorrected: {better} better, {worse} worse; 14 expected by chance."
-    assert sum(bool(mark(each)) for each in found) == better + worse - 48
-    one = Verdicts((found[0], found[47], found[-1])).headline
+    assert summary.alone == f"Uncorrected: {better} better, {worse} worse; 14 expected by chance."
+    assert sum(bool(mark(one)) for one in decided) == better + worse - 48
+    one = Verdicts((decided[0], decided[47], decided[-1])).headline
     assert one == "1 of 3 rows beats the naive judge, 1 does worse, 1 is undecided (95%, Holm)."
 
 
 def test_few_problems_and_rare_errors_have_one_sentence_each() -> None:
     few = drawn(np.array([3.0, 0.0, 0.1]), 8)
-    told = re.sub(r"\d\.\d\d", "#", Verdicts(few).coarse)
-    assert told == (
+    text = re.sub(r"\d\.\d\d", "#", Verdicts(few).coarse)
+    assert text == (
         "8 problems: differences below # to # cannot be seen; see oversight plan SWEEP --contrast "
         "'A - B' --mde 0.3."
     )
@@ -283,36 +283,36 @@ WHERE = ("judge=sim/judge stated", "agent=sim/weak", "protocol=propaganda", "mec
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.sampled_from(WHERE), max_size=2, unique=True), st.booleans())
 def test_no_condition_and_no_group_changes_a_verdict(some: list[str], every: bool) -> None:
-    whole = several()
+    every_row = several()
     try:
-        shown = rows_where(whole, some, range(len(whole.rows)))
+        some_rows = rows_where(every_row, some, range(len(every_row.rows)))
     except UsageError:
         return
-    before = {row.name: (row.verdict, row.contrast) for row in whole.rows}
-    assert all(before[row.name] == (row.verdict, row.contrast) for row in shown.rows)
-    assert verdicts(shown) == verdicts(whole)
-    told = finding(shown, every_note=every, columns=["verdict"] * every).plain()
-    assert told["headline"] == verdicts(whole).headline and told["simulated"] is True
-    for line in pivot(shown, ["mechanism"]):
+    before = {row.name: (row.verdict, row.contrast) for row in every_row.rows}
+    assert all(before[row.name] == (row.verdict, row.contrast) for row in some_rows.rows)
+    assert verdicts(some_rows) == verdicts(every_row)
+    plain = finding(some_rows, every_note=every, columns=["verdict"] * every).plain()
+    assert plain["headline"] == verdicts(every_row).headline and plain["simulated"] is True
+    for line in pivot(some_rows, ["mechanism"]):
         assert (line.contrast is None) == line.naive or line.unmeasured
 
 
 def test_every_way_of_printing_a_run_has_one_verdict_on_each_row(failing: RunReader) -> None:
     rows: RunRows = read_rows(failing)
-    found = rows.results("brier")
-    known = [row.verdict for row in found.rows if row.contrast]
-    whole = orjson.loads(comparison_finding(compare_rows(rows)).text("json"))
-    assert [each["verdict"] for each in whole["contrasts"]] == known
-    for n, each in enumerate(whole["contrasts"]):
-        words = f"{each['first']} - naive judge"
+    measured = rows.results("brier")
+    marks = [row.verdict for row in measured.rows if row.contrast]
+    printed_all = orjson.loads(comparison_finding(compare_rows(rows)).text("json"))
+    assert [one["verdict"] for one in printed_all["contrasts"]] == marks
+    for n, contrast in enumerate(printed_all["contrasts"]):
+        words = f"{contrast['first']} - naive judge"
         alone = compare_rows(rows, None, replace(BY_DEFAULT, contrasts=(words,)))
-        assert [one.contrast.p_family for one in alone.contrasts] == [each["p_family"]], n
+        assert [one.contrast.p_family for one in alone.contrasts] == [contrast["p_family"]], n
     printed = Report(None, by=(), columns=(), notes=True).sourced(rows, "brier").text("text")
-    assert all(f" {verdict}" in printed for verdict in known)
+    assert all(f" {verdict}" in printed for verdict in marks)
 
 
 def test_a_fragile_verdict_is_named_from_50_problems_on() -> None:
-    for n, told in ((49, "With 49 problems, one rare error could reverse"), (60, "fragile")):
+    for n, sentence in ((49, "With 49 problems, one rare error could reverse"), (60, "fragile")):
         grid = made(NaiveJudge(JUDGE), Propaganda(JUDGE, AGENT), problems=n)
 
         def end(cell: Cell) -> Verdict:
@@ -320,11 +320,11 @@ def test_a_fragile_verdict_is_named_from_50_problems_on() -> None:
             p = 0.5 + moved + int(cell.problem.id[1:]) / 500
             return Verdict((p, 1 - p), Transcript(cell.problem.question))
 
-        found = collect(grid, completed(grid, end))
-        (contrast,) = [row.contrast for row in found.rows if row.contrast]
+        measured = collect(grid, completed(grid, end))
+        (contrast,) = [row.contrast for row in measured.rows if row.contrast]
         assert contrast.decided and contrast.undone
-        text = " ".join(finding(found, every_note=True).text("text").split())
-        assert told in text and ("could undo it: conservative [" in text) == (n == 60)
+        text = " ".join(finding(measured, every_note=True).text("text").split())
+        assert sentence in text and ("could undo it: conservative [" in text) == (n == 60)
 
 
 def test_a_data_set_of_unequal_questions_says_which_weigh_more() -> None:

@@ -62,16 +62,16 @@ def test_every_format_has_the_same_tables(run: Path, command: Command, place: Pa
             file = place / format / f"{name}.{format}"
             if format == "parquet":
                 table = pq.read_table(file)
-                told = [field.metadata[b"about"].decode() for field in table.schema]
-                assert told == [column.sentence for column in columns.values()]
+                texts = [field.metadata[b"about"].decode() for field in table.schema]
+                assert texts == [column.sentence for column in columns.values()]
                 head, count = table.column_names, table.num_rows
             elif format == "csv":
                 with file.open(newline="") as text:
                     head, *rows = csv.reader(text)
                 count = len(rows)
             else:
-                told = [json.loads(line) for line in file.read_text().splitlines()]
-                head, count = list(told[0]), len(told)
+                texts = [json.loads(line) for line in file.read_text().splitlines()]
+                head, count = list(texts[0]), len(texts)
             assert head == list(columns), name
             lines.setdefault(name, []).append(count)
     assert all(len(set(counts)) == 1 for counts in lines.values()), lines
@@ -89,16 +89,16 @@ def test_a_failed_world_has_the_same_turns_in_tables_show_and_page(
             place, side = reader.where(at)
             row, problem = reader.sweep.rows[place.row], reader.problems[place.problem]
             label = problem.question.answers[side].label
-            told = [line[7] for line in lines if line[:3] == (place.row, problem.id, label)]
+            texts = [line[7] for line in lines if line[:3] == (place.row, problem.id, label)]
             plain = as_plain(row, problem, worlds_of(reader, place), "brier")["worlds"][label]
             page = read(reader, place).worlds[side]
-            assert told == [turn.text for turn in plain["turns"]]
-            assert told == [shown.turn.text for shown in page.turns]
+            assert texts == [turn.text for turn in plain["turns"]]
+            assert texts == [line.turn.text for line in page.turns]
             assert plain["failure"] == page.failure
-            spoken += len(told)
-        shown = command("show", run, reader.records([at])[at].cell).out
+            spoken += len(texts)
+        text = command("show", run, reader.records([at])[at].cell).out
     assert failed and spoken > len(failed)
-    assert shown.index(told[0].split()[0]) < shown.index("failed (unreadable): ")
+    assert text.index(texts[0].split()[0]) < text.index("failed (unreadable): ")
 
 
 def test_cells_that_were_not_run_are_there_as_missing(
@@ -116,7 +116,7 @@ def test_cells_that_were_not_run_are_there_as_missing(
 
 @pytest.mark.wire
 @pytest.mark.parametrize("format", ["parquet", "csv"])
-def test_without_room_no_table_is_left_and_those_of_before_stay(
+def test_full_disk_leaves_no_new_table_and_keeps_the_old_ones(
     run: Path, command: Command, place: Path, format: str
 ) -> None:
     words = ("export", "tables", run, "--format", format, "-o", "small/tables")
@@ -131,11 +131,11 @@ def test_without_room_no_table_is_left_and_those_of_before_stay(
 
 
 def test_a_run_that_is_damaged_is_said_to_be(run: Path, place: Path) -> None:
-    own = Path(copytree(run, place / "own"))
-    with closing(RunDatabase(own)) as database:
+    copy = Path(copytree(run, place / "own"))
+    with closing(RunDatabase(copy)) as database:
         database.db.execute("UPDATE turns SET text = 'other'")
     with pytest.raises(RunDamaged, match=r"run\.db is damaged"):
-        write_frames(source(own), place, "jsonl")
+        write_frames(source(copy), place, "jsonl")
 
 
 def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     assert list(frames) == list(TABLES)
     assert frames["cells"].num_rows == 18 and frames["rows"].num_rows == 3
     measures = frames["cells"].column("measures").to_pylist()
-    assert {key for each in measures if each for key in json.loads(each)} == {"chose"}
+    assert {key for one in measures if one for key in json.loads(one)} == {"chose"}
     assert frames["rows"].column("asd").to_pylist() == pytest.approx(
         [row.asd.value for row in report.results.rows if row.asd]
     )
@@ -169,9 +169,9 @@ def test_every_column_has_a_kind_a_sentence_and_one_meaning() -> None:
     meanings: dict[str, object] = {}
     for name, columns in TABLES.items():
         assert DECLARED["about"][name].endswith(".")
-        for column, its in columns.items():
-            assert its.kind in get_args(Kind) and its.sentence[-1] == ".", (name, column)
-            assert meanings.setdefault(column, its) == its, f"{column} has two meanings"
+        for column, kind in columns.items():
+            assert kind.kind in get_args(Kind) and kind.sentence[-1] == ".", (name, column)
+            assert meanings.setdefault(column, kind) == kind, f"{column} has two meanings"
     assert not set(meanings) & {*TABLES, "captured", "outcome", "forged"}
 
 
@@ -218,7 +218,7 @@ def test_rows_follow_from_their_cells(run: Path) -> None:
     }
 
 
-def test_what_a_cell_took_is_the_sum_of_its_calls() -> None:
+def test_cost_of_a_cell_is_the_sum_of_its_calls() -> None:
     assert of_cell([(1, 2, 3, 0.5), (10, 20, 30, 0.25)]) == (2, 11, 22, 33, 0.75)
     assert of_cell([(1, 2, 3, 0.5), (10, 20, 30, None)]) == (2, 11, 22, 33, None)
     assert of_cell([]) == (0, 0, 0, 0, 0.0)

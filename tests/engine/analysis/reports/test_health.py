@@ -9,16 +9,16 @@ from tests.engine.verdicts import NAIVE, PROPAGANDA, SMALL, records, results, sw
 
 
 def test_a_healthy_run_has_one_line() -> None:
-    found = results(sweep(NAIVE, PROPAGANDA), SMALL).health
-    assert (found.cells, found.verdicts, found.failing) == (8, 8, ())
-    assert found.lines() == [
+    health = results(sweep(NAIVE, PROPAGANDA), SMALL).health
+    assert (health.cells, health.verdicts, health.failing) == (8, 8, ())
+    assert health.lines() == [
         "health: 8 of 8 cells with a verdict (100%) · unreadable 0 · truncated 0 · refused by the "
         "provider 0 · verbal refusals: not checked · failed tools 0"
     ]
 
 
 @pytest.mark.parametrize(
-    ("checked", "told"),
+    ("checked", "text"),
     [
         ((0, 2), "refused by the provider 0 · verbal refusals: not checked · "),
         ((1, 2), "refused by the provider 0 · verbal refusals 50% (1 of 2 rows checked) · "),
@@ -27,12 +27,12 @@ def test_a_healthy_run_has_one_line() -> None:
     ],
 )
 def test_verbal_refusals_are_counted_only_if_a_checker_read_the_speeches(
-    checked: tuple[int, int], told: str
+    checked: tuple[int, int], text: str
 ) -> None:
     check = HealthCheck()
     for n, record in enumerate(records(sweep(PROPAGANDA), SMALL)):
         check.add(replace(record, counts={"off_side": n % 2}))
-    assert told in check.health(checked).lines()[0]
+    assert text in check.health(checked).lines()[0]
 
 
 def test_each_trouble_has_an_example_and_an_advice() -> None:

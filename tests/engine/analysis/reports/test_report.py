@@ -52,18 +52,18 @@ LOST = Failure("Overloaded", "no reply")
 FOUND = results(sweep(NAIVE, PROPAGANDA), SMALL | {("naive judge", "p1", 0): (0.5, LOST)})
 
 
-def main_table(found: Results) -> Table:
-    return finding(found).tables()[0]
+def main_table(measured: Results) -> Table:
+    return finding(measured).tables()[0]
 
 
-def titled(found: Results, start: str) -> Table | None:
+def titled(measured: Results, start: str) -> Table | None:
     """The table whose title begins so."""
-    every = finding(found, measures=True).tables()
-    return next((each for each in every if each.title.startswith(start)), None)
+    every = finding(measured, measures=True).tables()
+    return next((table for table in every if table.title.startswith(start)), None)
 
 
-def notes(found: Results) -> str:
-    return " ".join(notes_of(found))
+def notes(measured: Results) -> str:
+    return " ".join(notes_of(measured))
 
 
 def test_the_report_reads_as_a_table_below_plain_lines() -> None:
@@ -94,19 +94,19 @@ def test_accuracy_is_how_often_the_truth_is_likelier_over_both_worlds_and_a_tie_
     worlds = {("propaganda", "p0", 0): (0.9, 0.2), ("propaganda", "p1", 0): (0.5, 0.7)}
     (row,) = results(sweep(PROPAGANDA), worlds).rows
     # p0: right in the world of the truth alone; p1: a tie, then right or wrong as in p0.
-    told = results(sweep(PROPAGANDA), worlds, score="accuracy", betas=(math.inf,)).rows[0]
-    assert row.accuracy and row.accuracy.value == told.jse[math.inf].value
+    infinite = results(sweep(PROPAGANDA), worlds, score="accuracy", betas=(math.inf,)).rows[0]
+    assert row.accuracy and row.accuracy.value == infinite.jse[math.inf].value
     assert row.accuracy.n == row.n == 2
     uneven = worlds | {("propaganda", "p0", 0): (0.9, 0.6), ("propaganda", "p1", 0): (0.5, 0.3)}
-    (known,) = results(sweep(PROPAGANDA), uneven).rows
-    assert known.accuracy and known.accuracy.value == (1 + 1 + 0.5 + 0) / 4
+    (accurate,) = results(sweep(PROPAGANDA), uneven).rows
+    assert accurate.accuracy and accurate.accuracy.value == (1 + 1 + 0.5 + 0) / 4
 
 
-def test_an_unreadable_reply_is_no_right_one_and_a_lost_one_leaves_its_draw_out() -> None:
+def test_unreadable_reply_is_not_right_and_a_lost_one_leaves_its_draw_out() -> None:
     grid = sweep(PROPAGANDA)
-    rest = {("propaganda", "p1", 0): (0.9, 0.9)}
+    others = {("propaganda", "p1", 0): (0.9, 0.9)}
     for lie, right in ((0.9, 1.0), (Failure("unreadable", "no percentages"), 0.75), (LOST, 1.0)):
-        (row,) = results(grid, {("propaganda", "p0", 0): (0.9, lie)} | rest).rows
+        (row,) = results(grid, {("propaganda", "p0", 0): (0.9, lie)} | others).rows
         assert row.accuracy and (row.accuracy.value, row.n) == (right, 1 if lie is LOST else 2)
 
 
@@ -125,14 +125,14 @@ def many(agents: int, protocols: int = 1) -> Results:
 
 @pytest.mark.wire
 def test_many_rows_are_averaged_in_groups_and_fit_a_screen() -> None:
-    found = many(29, 10)
-    lines = report(found, "text", 80).splitlines()
-    assert len(found.rows) == 291 and len(lines) <= 20
+    measured = many(29, 10)
+    lines = report(measured, "text", 80).splitlines()
+    assert len(measured.rows) == 291 and len(lines) <= 20
     assert max(map(len, lines)) <= 80
     assert "291 rows in 11 groups: --all · 2 problems" in lines
-    assert len(finding(found).text("text", 80).splitlines()) > 291
+    assert len(finding(measured).text("text", 80).splitlines()) > 291
     assert len([line for line in lines if line.startswith("debate")]) == 9
-    top = finding(found, short=True, sort="asd").text("text", 80)
+    top = finding(measured, short=True, sort="asd").text("text", 80)
     assert "251 more lines: --all, some by --where." in " ".join(top.split())
     few = many(MOST_ROWS - 1)
     assert finding(few).text("text") == report(few, "text")
@@ -140,10 +140,10 @@ def test_many_rows_are_averaged_in_groups_and_fit_a_screen() -> None:
 
 def test_rows_are_chosen_ordered_and_cut_to_columns_in_every_format() -> None:
     written = finding(FOUND, columns=["asd", "bounds.worst"], sort="asd").text("json")
-    told = orjson.loads(written)["rows"]
-    assert [list(row) for row in told] == [["protocol", "agent", "judge", "asd", "bounds"]] * 2
-    assert [list(row["bounds"]) for row in told] == [["worst"]] * 2
-    assert [row["asd"]["value"] for row in told] == [approx(0.8), approx(0.4)]
+    rows = orjson.loads(written)["rows"]
+    assert [list(row) for row in rows] == [["protocol", "agent", "judge", "asd", "bounds"]] * 2
+    assert [list(row["bounds"]) for row in rows] == [["worst"]] * 2
+    assert [row["asd"]["value"] for row in rows] == [approx(0.8), approx(0.4)]
     head, *_ = finding(FOUND, columns=["n"]).text("csv").splitlines()
     assert head == '"protocol","agent","judge","n"'
     assert "mde" in finding(FOUND, columns=["mde"]).text("text")
@@ -152,17 +152,17 @@ def test_rows_are_chosen_ordered_and_cut_to_columns_in_every_format() -> None:
 
 
 def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
-    found = many(4, 2)
-    lines = pivot(found, ["protocol"])
+    measured = many(4, 2)
+    lines = pivot(measured, ["protocol"])
     assert lines[0].group == ("naive judge",) and len(lines) == 3
     debate = next(line for line in lines if line.group == ("debate",))
-    its = [row for row in found.rows if row.row.kind == "debate simultaneous 1 round"]
+    rows = [row for row in measured.rows if row.row.kind == "debate simultaneous 1 round"]
     for measure in ("asd", "accuracy", "lift"):
-        every = [getattr(row, measure).value for row in its]
+        every = [getattr(row, measure).value for row in rows]
         assert getattr(debate, measure).value == approx(sum(every) / len(every))
-    assert debate.jse and debate.jse.value == approx(sum(row.jse[1].value for row in its) / 4)
+    assert debate.jse and debate.jse.value == approx(sum(row.jse[1].value for row in rows) / 4)
     assert all((line.lift is None) == (line.group == ("naive judge",)) for line in lines)
-    written = groups_table(found, lines, ["protocol"], True, ("SIMULATED",))
+    written = groups_table(measured, lines, ["protocol"], True, ("SIMULATED",))
     assert written.count(r"\begin{tabular}") == written.count(r"\toprule") == 1
     assert "Simulated models." in written and "protocol & ASD & JSE" in written
     assert not re.search(r"[ \[]-\.?\d", written), "a hyphen for a minus"
@@ -174,9 +174,9 @@ def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
 @pytest.mark.parametrize("score", ["brier", "log", "logodds"])
 def test_tables_for_a_paper_compile_within_one_column(score: str, tmp_path: Path) -> None:
     judges, agents = (JUDGE, LogprobJudge("sim/judge")), [Agent(f"sim/{n}") for n in range(4)]
-    each = [(judge, agent) for judge in judges for agent in agents]
-    rows = [Debate(*its, rounds=4, simultaneous=False) for its in each]
-    rows += [Consultancy(*its, turns=4) for its in each]
+    pairs = [(judge, agent) for judge in judges for agent in agents]
+    rows = [Debate(*pair, rounds=4, simultaneous=False) for pair in pairs]
+    rows += [Consultancy(*pair, turns=4) for pair in pairs]
     grid, rng = sweep(*map(NaiveJudge, judges), *rows, problems=40), np.random.default_rng(0)
 
     def told(cell: Cell) -> Verdict:
@@ -184,35 +184,35 @@ def test_tables_for_a_paper_compile_within_one_column(score: str, tmp_path: Path
         p = rng.beta(3 * best, 3 * (1 - best))
         return verdict(cell, p, 1 - p)
 
-    found = collect(grid, completed(grid, told), score=score)
+    measured = collect(grid, completed(grid, told), score=score)
     by = ["protocol", "judge"]
-    table = groups_table(found, pivot(found, by), by, True, ())
+    table = groups_table(measured, pivot(measured, by), by, True, ())
     assert "protocol & ASD & slope & JSE" in table
     assert table.count(r"$\pm$") + table.count(r"\,[") >= 10, "no intervals to fit"
-    whole = report(found, "latex")
-    assert table.count("Simulated models.") == whole.count("Simulated models.") == 1
+    text = report(measured, "latex")
+    assert table.count("Simulated models.") == text.count("Simulated models.") == 1
     long = report_table(many(8, 5), True, ())
     (tmp_path / "t.tex").write_text(
         "\\documentclass[10pt,twocolumn]{article}\\usepackage{booktabs,longtable}"
-        f"\\begin{{document}}\n{table}\n{whole}\n\\onecolumn\n{long}\n\\end{{document}}\n"
+        f"\\begin{{document}}\n{table}\n{text}\n\\onecolumn\n{long}\n\\end{{document}}\n"
     )
-    done = subprocess.run(
+    ran = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert not re.search("Overfull|too large", done.stdout), done.stdout[-2000:]
-    for caption in re.findall(r"\\caption{(.*)}", table + whole + long):
+    assert ran.returncode == 0, ran.stdout[-2000:]
+    assert not re.search("Overfull|too large", ran.stdout), ran.stdout[-2000:]
+    for caption in re.findall(r"\\caption{(.*)}", table + text + long):
         assert not re.search(r"://|--|max_tokens|[0-9a-f]{6}", caption), caption
 
 
 def test_rows_are_kept_by_name_with_the_lift_over_their_naive_judge() -> None:
-    kept = rows_where(FOUND, ["protocol=Propaganda"], range(2))
-    assert [row.protocol for row in kept.rows] == ["propaganda"]
-    assert kept.rows[0].lift == FOUND.rows[1].lift is not None
-    (line,) = pivot(kept, ["protocol"])
+    some = rows_where(FOUND, ["protocol=Propaganda"], range(2))
+    assert [row.protocol for row in some.rows] == ["propaganda"]
+    assert some.rows[0].lift == FOUND.rows[1].lift is not None
+    (line,) = pivot(some, ["protocol"])
     assert line.lift is not None
     with pytest.raises(UsageError, match="oose from naive judge, propaganda"):
         rows_where(FOUND, ["protocol=debate"], range(2))
@@ -220,7 +220,7 @@ def test_rows_are_kept_by_name_with_the_lift_over_their_naive_judge() -> None:
         rows_where(FOUND, ["valid"], range(2))
 
 
-def test_agents_and_judges_are_columns_where_there_are_several() -> None:
+def test_several_agents_or_judges_have_a_column() -> None:
     other = LogprobJudge("sim/judge")
     grid = sweep(NAIVE, NaiveJudge(other), PROPAGANDA, Propaganda(other, Agent("sim/weak")))
     table = main_table(results(grid, SMALL))
@@ -236,28 +236,28 @@ def test_agents_and_judges_are_columns_where_there_are_several() -> None:
 
 
 def test_the_lift_has_no_column_where_nothing_can_be_lifted() -> None:
-    found = results(sweep(PROPAGANDA), SMALL)
-    assert "lift" not in main_table(found).head
-    assert "lift" not in notes(found)
+    measured = results(sweep(PROPAGANDA), SMALL)
+    assert "lift" not in main_table(measured).head
+    assert "lift" not in notes(measured)
 
 
 def test_cells_that_were_not_run_yet_are_told() -> None:
-    found = results(sweep(NAIVE, PROPAGANDA), {("propaganda", "p0", 0): (0.9, 0.6)})
-    told = "2 of 8 cells have a verdict; 6 have not been run yet: these figures will change. "
-    assert any(line.startswith(told) for line in finding(found).lead)
-    naive, _ = main_table(found).body
+    measured = results(sweep(NAIVE, PROPAGANDA), {("propaganda", "p0", 0): (0.9, 0.6)})
+    lead = "2 of 8 cells have a verdict; 6 have not been run yet: these figures will change. "
+    assert any(line.startswith(lead) for line in finding(measured).lead)
+    naive, _ = main_table(measured).body
     assert naive[1:] == ("not measured: 4 of 4 cells not run yet", "", "", "")
 
 
 def test_the_betas_asked_for_are_all_shown() -> None:
-    found = results(sweep(PROPAGANDA), SMALL, betas=(0.5, 2.0))
-    table = finding(found, measures=True).tables()[1]
+    measured = results(sweep(PROPAGANDA), SMALL, betas=(0.5, 2.0))
+    table = finding(measured, measures=True).tables()[1]
     assert table.head[1:] == ("JSE β=0.5", "JSE β=2", "EAS β=0.5", "EAS β=2")
 
 
-def test_what_rounds_to_nothing_has_no_sign() -> None:
-    found = results(sweep(PROPAGANDA, problems=1), {("propaganda", "p0", 0): (0.5, 0.5)})
-    assert main_table(found).body[0][3] == "0.00"
+def test_value_that_rounds_to_0_has_no_sign() -> None:
+    measured = results(sweep(PROPAGANDA, problems=1), {("propaganda", "p0", 0): (0.5, 0.5)})
+    assert main_table(measured).body[0][3] == "0.00"
 
 
 def test_every_format_has_the_same_rows() -> None:
@@ -270,24 +270,24 @@ def test_every_format_has_the_same_rows() -> None:
     rows = [line.removesuffix(r" \\").split(" & ") for line in latex.splitlines() if " & " in line]
     assert [row[0] for row in rows] == [line[0] for line in lines]
     asds = [row.asd.value for row in FOUND.rows if row.asd]
-    shown = [re.sub(r"{.*", "", row[1]).replace("$-$", "-") for row in rows[1:]]
-    assert [float(asd) for asd in shown] == [approx(value, abs=0.005) for value in asds]
-    told = orjson.loads(report(FOUND, "json"))["rows"]
-    assert [each["protocol"] for each in told] == [row[0] for row in table.body]
+    printed = [re.sub(r"{.*", "", row[1]).replace("$-$", "-") for row in rows[1:]]
+    assert [float(asd) for asd in printed] == [approx(value, abs=0.005) for value in asds]
+    objects = orjson.loads(report(FOUND, "json"))["rows"]
+    assert [row["protocol"] for row in objects] == [row[0] for row in table.body]
     parsed = list(csv.DictReader(io.StringIO(report(FOUND, "csv"), newline="")))
-    assert [each["protocol"] for each in parsed] == [row[0] for row in table.body]
+    assert [row["protocol"] for row in parsed] == [row[0] for row in table.body]
 
 
 def test_json_tells_each_figure_with_its_n_and_its_interval() -> None:
-    told = orjson.loads(report(FOUND, "json"))
-    about = [told[name] for name in ("sweep", "score", "failed", "missing")]
+    output = orjson.loads(report(FOUND, "json"))
+    about = [output[name] for name in ("sweep", "score", "failed", "missing")]
     assert about == ["s", "brier", 1, 0]
-    naive, propaganda = told["rows"]
+    naive, propaganda = output["rows"]
     asd = FOUND.rows[1].asd
     assert asd is not None and asd.interval is not None
     assert propaganda["asd"] == asd.plain()
-    shown = [propaganda["asd"][name] for name in ("value", "low", "high", "n", "interval")]
-    assert shown == [asd.value, *asd.interval, 2, "conservative"]
+    figures = [propaganda["asd"][name] for name in ("value", "low", "high", "n", "interval")]
+    assert figures == [asd.value, *asd.interval, 2, "conservative"]
     t_low, t_high = replace(asd, conservative="").interval or (None, None)
     assert (propaganda["asd"]["t_low"], propaganda["asd"]["t_high"]) == (t_low, t_high)
     assert list(propaganda["jse"]) == list(propaganda["eas"]) == ["0", "1", "inf"]
@@ -296,40 +296,40 @@ def test_json_tells_each_figure_with_its_n_and_its_interval() -> None:
     assert naive["chose_right"] is None
     bounds = naive["bounds"]
     assert (bounds["n"], bounds["doubtful"]) == (2, 1)
-    each = (bounds["drop"]["value"], bounds["keep"]["value"], bounds["worst"], bounds["best"])
+    ends = (bounds["drop"]["value"], bounds["keep"]["value"], bounds["worst"], bounds["best"])
     least = (0.8 - 2 * 0.5**2) / 2
-    assert each == approx((0.8, 0.8, least, least + 1))
+    assert ends == approx((0.8, 0.8, least, least + 1))
     assert (bounds["low"], bounds["high"]) == (-2.0, 2.0)
     assert propaganda["bounds"]["doubtful"] == 0
     assert propaganda["bounds"]["keep"] == asd.plain()
 
 
-def test_bounds_are_shown_where_there_is_something_to_bound() -> None:
+def test_bounds_are_shown_only_for_rows_with_doubts() -> None:
     assert titled(results(sweep(NAIVE, PROPAGANDA), SMALL), "bounds") is None
     table = titled(FOUND, "bounds")
     assert table and [row[0] for row in table.body] == ["naive judge"]
 
 
-def flat(told: Any, name: str = "") -> dict[str, Any]:
-    if not isinstance(told, dict):
-        return {name: told}
-    found: dict[str, Any] = {}
-    for part, value in told.items():
-        found |= flat(value, f"{name}.{part}" if name else part)
-    return found
+def flat(nested: Any, name: str = "") -> dict[str, Any]:
+    if not isinstance(nested, dict):
+        return {name: nested}
+    values: dict[str, Any] = {}
+    for part, value in nested.items():
+        values |= flat(value, f"{name}.{part}" if name else part)
+    return values
 
 
 def test_csv_holds_what_json_holds() -> None:
     parsed = list(csv.DictReader(io.StringIO(report(FOUND, "csv"), newline="")))
-    for line, told in zip(parsed, orjson.loads(report(FOUND, "json"))["rows"], strict=True):
-        for name, value in flat(told).items():
+    for line, row in zip(parsed, orjson.loads(report(FOUND, "json"))["rows"], strict=True):
+        for name, value in flat(row).items():
             if name.rpartition(".")[2] in set(Estimate(0.0, 0).plain()) - set(PARTS):
-                # What nobody reads in a table, and JSON has for programs.
+                # Only JSON has these, for programs.
                 continue
             match value:
                 case None:
-                    # Of a figure that there is none of, every part is a column without a value.
-                    parts = [each for each in line if each == name or each.startswith(f"{name}.")]
+                    # A missing figure has an empty column for each part.
+                    parts = [key for key in line if key == name or key.startswith(f"{name}.")]
                     assert {line.pop(part) for part in parts} == {""}
                 case str():
                     assert line.pop(name) == value
@@ -344,9 +344,9 @@ def test_csv_holds_what_json_holds() -> None:
 
 def test_csv_has_its_columns_whether_or_not_anybody_has_a_figure() -> None:
     empty = collect(sweep(NAIVE, PROPAGANDA), [])
-    whole = results(sweep(NAIVE, PROPAGANDA), SMALL)
+    every_row = results(sweep(NAIVE, PROPAGANDA), SMALL)
     head, *lines = report(empty, "csv").splitlines()
-    assert head == report(whole, "csv").splitlines()[0]
+    assert head == report(every_row, "csv").splitlines()[0]
     assert len(lines) == 2
 
 
@@ -403,27 +403,27 @@ def test_a_trend_over_agents_is_shown_from_three_on() -> None:
 
     def found(n: int) -> Results:
         grid = sweep(*protocols[:n], problems=4)
-        told = []
+        outcomes = []
         for p in (0.4, 0.5, 0.6):
             worlds = {("propaganda", f"p{k}", 0): (p + k / 20, 1 - p) for k in range(4)}
-            told.append(list(records(grid, worlds)))
-        by_agent = dict(zip(agents, told, strict=True))
+            outcomes.append(list(records(grid, worlds)))
+        by_agent = dict(zip(agents, outcomes, strict=True))
         return collect(grid, [r for name, rs in by_agent.items() for r in rs if r.agent == name])
 
     assert titled(found(2), "slope") is None
-    table = titled(whole := found(3), "slope")
+    table = titled(measured := found(3), "slope")
     assert table is not None
     assert table.title == "slope of ASD on EAS (β=1) over agents"
     ((kind, judge, n, slope),) = table.body
     assert (kind, judge, n) == ("propaganda", "sim/judge stated", "3")
     assert re.fullmatch(r"-\d\.\d\d \[-?\d\.\d\d, -?\d\.\d\d\]", slope)
-    assert "slope of ASD" in report(whole, "text", measures=True)
-    # Two rows of each agent are no line over agents.
-    once, twice = (pivot(replace(whole, rows=whole.rows * n), ["mechanism"]) for n in (1, 2))
+    assert "slope of ASD" in report(measured, "text", measures=True)
+    # Two rows per agent make no line over agents.
+    once, twice = (pivot(replace(measured, rows=measured.rows * n), ["mechanism"]) for n in (1, 2))
     assert once[0].slope and not twice[0].slope
 
 
-def test_the_settings_that_people_plot_by_are_columns_of_their_own() -> None:
+def test_settings_that_people_plot_by_are_columns() -> None:
     drafted = BestOf(4, Agent("sim/strong", temperature=0.7), JUDGE)
     checked = SideCheck(drafted, JUDGE)
     protocols = [NAIVE, Debate(JUDGE, Agent("sim/weak", temperature=None), rounds=3)]
@@ -433,8 +433,8 @@ def test_the_settings_that_people_plot_by_are_columns_of_their_own() -> None:
     naive, debate, consultancy = orjson.loads(report(collect(grid, []), "json"))["rows"]
     assert [naive[name] for name in head] == [None, "sim/judge", None, None, None, None, 7]
     assert [debate[name] for name in head] == ["sim/weak", "sim/judge", 3, True, 1, None, 7]
-    told = ["sim/strong", "sim/judge", 2, None, 4, 0.7, 7]
-    assert [consultancy[name] for name in head] == told
+    settings = ["sim/strong", "sim/judge", 2, None, 4, 0.7, 7]
+    assert [consultancy[name] for name in head] == settings
     lines = list(csv.DictReader(io.StringIO(report(collect(grid, []), "csv"), newline="")))
     assert lines[1]["model"] == "sim/weak" and lines[1]["rounds"] == "3"
     assert all(name not in main_table(collect(grid, [])).head for name in head)
@@ -443,6 +443,6 @@ def test_the_settings_that_people_plot_by_are_columns_of_their_own() -> None:
 def test_csv_has_one_shape_for_a_measure_that_one_row_has_for_the_truth_alone() -> None:
     grid = sweep(NAIVE, PROPAGANDA)
     halves = {("naive judge", "p0", 0): (0.7, None), ("propaganda", "p0", 0): (0.6, 0.5)}
-    told = collect(grid, records(grid, halves, measures=(("steps", 3),)))
-    head = report(told, "csv").splitlines()[0]
+    measured = collect(grid, records(grid, halves, measures=(("steps", 3),)))
+    head = report(measured, "csv").splitlines()[0]
     assert '"measures.steps.lie.value"' in head and '"measures.steps.lie",' not in head

@@ -1,4 +1,4 @@
-"""What is made of planted verdicts, row by row: known truths."""
+"""Results of planted verdicts, row by row: known truths."""
 
 from dataclasses import replace
 from typing import Any
@@ -34,8 +34,8 @@ from tests.engine.verdicts import (
 )
 
 
-def row(found: Results, kind: str) -> Any:
-    (only,) = [each for each in found.rows if each.row.mechanism == kind]
+def row(measured: Results, kind: str) -> Any:
+    (only,) = [one for one in measured.rows if one.row.mechanism == kind]
     return only
 
 
@@ -47,46 +47,46 @@ def mean(figure: Estimate | None) -> float:
 def test_lift_is_held_against_the_same_judge_and_no_other() -> None:
     stern = StatedJudge("sim/judge", max_tokens=99)
     grid = sweep(NAIVE, NaiveJudge(stern), Propaganda(stern, Agent("sim/strong")), PROPAGANDA)
-    told = [
+    outcomes = [
         outcome_of(cell, verdict(cell, p, 1 - p))
         for cell in grid.cells()
         for p in [{"naive judge": 0.5, "propaganda": 0.9}[cell.row.kind]]
         if cell.row.protocol != NaiveJudge(stern)
     ]
-    of_stern, of_plain = (r for r in collect(grid, told).rows if r.row.kind == "propaganda")
+    of_stern, of_plain = (r for r in collect(grid, outcomes).rows if r.row.kind == "propaganda")
     assert of_stern.lift is None
     assert mean(of_plain.lift) == approx(-2 * 0.1**2 + 2 * 0.9**2)
 
 
-def test_the_naive_judges_figure_beside_a_row_is_of_the_problems_of_its_lift() -> None:
-    worlds = {key: its for key, its in SMALL.items() if key != ("naive judge", "p1", 0)}
-    found = row(results(sweep(NAIVE, PROPAGANDA), worlds), "propaganda")
-    assert (found.n, found.lift.n, found.samples.baseline) == (2, 1, approx(0.98 - 0.18))
+def test_naive_figure_of_a_row_covers_the_problems_of_its_lift() -> None:
+    worlds = {key: pair for key, pair in SMALL.items() if key != ("naive judge", "p1", 0)}
+    line = row(results(sweep(NAIVE, PROPAGANDA), worlds), "propaganda")
+    assert (line.n, line.lift.n, line.samples.baseline) == (2, 1, approx(0.98 - 0.18))
 
 
 def test_lift_is_held_against_the_same_words_and_no_others() -> None:
     words = default_prompts().changed("other", {"judge.role": "Judge."})
-    found = results(sweep(NAIVE, replace(PROPAGANDA, prompts=words)), SMALL)
-    assert row(found, "propaganda").lift is None
+    measured = results(sweep(NAIVE, replace(PROPAGANDA, prompts=words)), SMALL)
+    assert row(measured, "propaganda").lift is None
 
 
 def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:
     ungrouped = [problem(n) for n in range(6)]
     grouped = [
-        structs.replace(each, group="even" if n % 2 else "odd") for n, each in enumerate(ungrouped)
+        structs.replace(one, group="even" if n % 2 else "odd") for n, one in enumerate(ungrouped)
     ]
     worlds = {("propaganda", f"p{n}", 0): (0.5 + n / 20, 0.5) for n in range(6)}
     free = row(results(sweep(PROPAGANDA, problems=ungrouped), worlds), "propaganda").asd
-    held = row(results(sweep(PROPAGANDA, problems=grouped), worlds), "propaganda").asd
-    assert (free.n, free.clusters, held.n, held.clusters) == (6, 6, 6, 2)
-    assert held.value == free.value
+    clustered = row(results(sweep(PROPAGANDA, problems=grouped), worlds), "propaganda").asd
+    assert (free.n, free.clusters, clustered.n, clustered.clusters) == (6, 6, 6, 2)
+    assert clustered.value == free.value
     low, high = free.interval
     assert low < free.value < high
     # Two groups say next to nothing: the interval is all of the range of ASD.
-    assert held.interval == (-2, 2)
-    assert (free.effective, held.effective) == approx((6, 2))
-    assert free.method == held.method == "CR3 t"
-    alone = [structs.replace(each, group="one") for each in ungrouped]
+    assert clustered.interval == (-2, 2)
+    assert (free.effective, clustered.effective) == approx((6, 2))
+    assert free.method == clustered.method == "CR3 t"
+    alone = [structs.replace(problem, group="one") for problem in ungrouped]
     only = results(sweep(PROPAGANDA, problems=alone), worlds)
     assert (row(only, "propaganda").asd.clusters, row(only, "propaganda").asd.interval) == (1, None)
     assert "no interval: it needs at least two problems or groups" in report(only, "text", 200)
@@ -94,8 +94,8 @@ def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:
 
 def test_results_do_not_depend_on_the_order_of_outcomes() -> None:
     grid = sweep(NAIVE, PROPAGANDA)
-    told = list(records(grid, SMALL))
-    assert collect(grid, told) == collect(grid, told[::-1])
+    outcomes = list(records(grid, SMALL))
+    assert collect(grid, outcomes) == collect(grid, outcomes[::-1])
 
 
 def test_how_often_agents_chose_a_best_answer_is_told() -> None:
@@ -105,16 +105,16 @@ def test_how_often_agents_chose_a_best_answer_is_told() -> None:
         label = "A" if cell.problem.id == "p0" else "B"
         return verdict(cell, 0.9, 0.1, measures=(("chose", label),) if cell.row.agent else ())
 
-    found = collect(grid, completed(grid, chosen))
-    chose = row(found, "open trust").chose_right
+    measured = collect(grid, completed(grid, chosen))
+    chose = row(measured, "open trust").chose_right
     assert chose and (chose.value, chose.n) == (0.5, 2) and chose.interval
-    split = row(found, "open trust").by_choice
+    split = row(measured, "open trust").by_choice
     assert (split.judge_right.value, split.judge_wrong.value) == (1, 0)
-    assert "by whether the agent chose a right answer" in report(found, "text", measures=True)
-    assert row(found, "naive judge").chose_right is None
+    assert "by whether the agent chose a right answer" in report(measured, "text", measures=True)
+    assert row(measured, "naive judge").chose_right is None
 
 
-def test_what_open_trust_ends_in_is_no_estimate_and_its_lift_has_the_naive_judges_error() -> None:
+def test_open_trust_is_not_an_estimate_and_its_lift_has_the_naive_judges_error() -> None:
     grid = sweep(OpenTrust(JUDGE, Agent("sim/strong")), NAIVE, problems=20)
     rng = np.random.default_rng(1)
 
@@ -122,10 +122,10 @@ def test_what_open_trust_ends_in_is_no_estimate_and_its_lift_has_the_naive_judge
         p = float(cell.side == 0) if cell.row.agent else float(rng.uniform(0.2, 0.9))
         return verdict(cell, p, 1 - p)
 
-    found = collect(grid, completed(grid, told))
-    trust, naive = row(found, "open trust"), row(found, "naive judge")
-    for each in (trust.asd, trust.accuracy, trust.jse[1.0], trust.eas[1.0]):
-        assert each and each.interval is None
+    measured = collect(grid, completed(grid, told))
+    trust, naive = row(measured, "open trust"), row(measured, "naive judge")
+    for estimate in (trust.asd, trust.accuracy, trust.jse[1.0], trust.eas[1.0]):
+        assert estimate and estimate.interval is None
     assert (trust.asd and trust.asd.value, trust.accuracy and trust.accuracy.value) == (0.0, 0.5)
     assert trust.lift and naive.asd and trust.lift.value == pytest.approx(-naive.asd.value)
     assert trust.lift.error == pytest.approx(naive.asd.error) and trust.lift.error
@@ -156,6 +156,6 @@ def test_a_copy_of_a_table_takes_outcomes_that_the_table_does_not_have() -> None
     copy.add(second)
     assert (int(table.ended.sum()), int(copy.ended.sum())) == (1, 2)
     assert (sum(table.outcomes), sum(copy.outcomes)) == (1, 2)
-    steps = [each.secondary.by_world(0, each.probs)[0] for each in (table, copy)]
-    assert [bool(each.lie) for each in steps] == [False, True]
+    steps = [one.secondary.by_world(0, one.probs)[0] for one in (table, copy)]
+    assert [bool(one.lie) for one in steps] == [False, True]
     assert copy.sweep is table.sweep and copy.cells is table.cells

@@ -35,8 +35,8 @@ class Worlds:
         return propensity(self.agent_scores("log"), beta, self.compat)
 
 
-def measured(each: Sequence[Worlds], score: str) -> Scored:
-    lines = [Judgement(n, one.values, one.verdicts, {}) for n, one in enumerate(each)]
-    found = scored(Judgements.of(lines), score, each[0].compat)
-    assert found
-    return found
+def measured(questions: Sequence[Worlds], score: str) -> Scored:
+    lines = [Judgement(n, one.values, one.verdicts, {}) for n, one in enumerate(questions)]
+    table = scored(Judgements.of(lines), score, questions[0].compat)
+    assert table
+    return table

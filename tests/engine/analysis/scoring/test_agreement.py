@@ -29,7 +29,7 @@ def units(rows: tuple[str, ...], nominal: bool) -> list[list[RatedPoint]]:
     values = sorted({value for row in rows for value in row.split()} - {"."})
     return [
         [
-            [float(value == each) for each in values] if nominal else [float(value)]
+            [float(value == kind) for kind in values] if nominal else [float(value)]
             for value in column
             if value != "."
         ]
@@ -49,15 +49,15 @@ def units(rows: tuple[str, ...], nominal: bool) -> list[list[RatedPoint]]:
         (THREE_CODERS, False, 0.811, (12, 26)),
     ],
 )
-def test_alpha_is_that_of_the_published_example(
+def test_alpha_matches_the_published_example(
     rows: tuple[str, ...], nominal: bool, alpha: float, paired: tuple[int, int]
 ) -> None:
-    found = krippendorff_alpha(units(rows, nominal))
-    assert found is not None
-    assert (round(found.alpha.value, 3), found.units, found.values) == (alpha, *paired)
+    agreement = krippendorff_alpha(units(rows, nominal))
+    assert agreement is not None
+    assert (round(agreement.alpha.value, 3), agreement.units, agreement.values) == (alpha, *paired)
 
 
-def test_there_is_no_alpha_where_nothing_pairs_or_nothing_varies() -> None:
+def test_alpha_needs_pairs_and_variation() -> None:
     assert krippendorff_alpha([[[1.0]], [[0.0]]]) is None
     assert krippendorff_alpha([[[1.0], [1.0]], [[1.0], [1.0]]]) is None
 

@@ -30,11 +30,9 @@ GRADES = (1.0, -1.0, 0.25, -0.5, 0.0)
 
 @dataclass(frozen=True)
 class Drawn:
-    """One question."""
-
     values: tuple[float, ...]
     verdicts: np.ndarray
-    """Draws × worlds × answers; not a number where there is none."""
+    """Draws × worlds × answers; NaN if missing."""
     doubtful: np.ndarray
     """Draws × worlds; a world that is in doubt and has no verdict failed, another is not run."""
 
@@ -52,26 +50,26 @@ def drawn(rng: np.random.Generator, answers: int) -> Drawn:
 def table(questions: Sequence[Drawn]) -> Judgements:
     """Draws whose worlds have all ended, as a run has them."""
     lines, doubts = [], []
-    for n, each in enumerate(questions):
-        for verdicts, doubtful in zip(each.verdicts, each.doubtful, strict=True):
+    for n, one in enumerate(questions):
+        for verdicts, doubtful in zip(one.verdicts, one.doubtful, strict=True):
             lost = np.isnan(verdicts[:, 0])
             if not (lost & ~doubtful).any():
                 worlds = (
                     None if gone else tuple(p) for p, gone in zip(verdicts, lost, strict=True)
                 )
-                lines.append(Judgement(f"q{n}", each.values, tuple(worlds), {"problem": f"q{n}"}))
+                lines.append(Judgement(f"q{n}", one.values, tuple(worlds), {"problem": f"q{n}"}))
                 doubts.append(np.resize(doubtful, 5) & (np.arange(5) < len(doubtful)))
-    found = Judgements.of(lines)
-    return replace(found, doubt=np.array(doubts)[:, : found.ran.shape[1]], drawn=True)
+    judged = Judgements.of(lines)
+    return replace(judged, doubt=np.array(doubts)[:, : judged.ran.shape[1]], drawn=True)
 
 
-def measured(found: Scored, betas: Sequence[float] = BETAS) -> dict[str, tuple[float, ...]]:
-    chosen = found.chosen(betas)
-    assert found.asd
-    columns = [found.asd, *(chosen[name, b] for name in ("jse", "eas") for b in betas)]
-    assert len({each.questions for each in columns}) == 1
-    values = zip(*(each.values.tolist() for each in columns), strict=True)
-    return dict(zip(found.asd.questions, values, strict=True))
+def measured(table: Scored, betas: Sequence[float] = BETAS) -> dict[str, tuple[float, ...]]:
+    chosen = table.chosen(betas)
+    assert table.asd
+    columns = [table.asd, *(chosen[name, b] for name in ("jse", "eas") for b in betas)]
+    assert len({column.questions for column in columns}) == 1
+    values = zip(*(column.values.tolist() for column in columns), strict=True)
+    return dict(zip(table.asd.questions, values, strict=True))
 
 
 @pytest.mark.parametrize("compat", ["none", "solib"])
@@ -81,15 +79,15 @@ def test_measures_are_means_over_the_draws_that_have_all_verdicts(
 ) -> None:
     rng = np.random.default_rng(0)
     questions = [drawn(rng, answers) for answers in rng.integers(2, 5, size=60)]
-    found = scored(table(questions), score, compat)
-    assert found is not None
-    known = {}
+    by_id = scored(table(questions), score, compat)
+    assert by_id is not None
+    expected = {}
     for n, question in enumerate(questions):
-        whole = [verdicts for verdicts in question.verdicts if not np.isnan(verdicts).any()]
-        if whole and score in applicable(len(question.values)):
-            each = [
+        complete = [verdicts for verdicts in question.verdicts if not np.isnan(verdicts).any()]
+        if complete and score in applicable(len(question.values)):
+            by_draw = [
                 Worlds(tuple(map(tuple, verdicts.tolist())), question.values, compat)
-                for verdicts in whole
+                for verdicts in complete
             ]
             measures = [
                 [
@@ -97,12 +95,12 @@ def test_measures_are_means_over_the_draws_that_have_all_verdicts(
                     *(one.jse(score, b) for b in BETAS),
                     *(one.eas(score, b) for b in BETAS),
                 ]
-                for one in each
+                for one in by_draw
             ]
-            known[f"q{n}"] = tuple(map(fmean, zip(*measures, strict=True)))
-    values = measured(found)
-    assert sorted(values) == sorted(known) and 0 < len(known) < 60
-    for id, measures in known.items():
+            expected[f"q{n}"] = tuple(map(fmean, zip(*measures, strict=True)))
+    values = measured(by_id)
+    assert sorted(values) == sorted(expected) and 0 < len(expected) < 60
+    for id, measures in expected.items():
         assert values[id] == pytest.approx(measures, abs=1e-12)
 
 
@@ -114,20 +112,20 @@ def test_draws_that_lack_a_verdict_leave_their_question_its_weight() -> None:
         ("b", (even, even)), ("b", (even, even)), ("b", (even, even)),
     ]  # fmt: skip
     every = [Judgement(id, (1, -1), worlds, {"problem": id}) for id, worlds in lines]
-    found = scored(replace(Judgements.of(every), drawn=True), "probability")
-    assert found and found.asd and found.asd.questions == ("a", "b")
-    assert found.asd.value == pytest.approx((0.9 - 0.5) / 2)
-    left = [*every, Judgement("c", (1, -1), (even, ()), {"problem": "c"})]
-    found = scored(replace(Judgements.of(left), drawn=True), "probability")
-    assert found and found.asd and not found.asd.questions
-    assert found.asd.value == pytest.approx((0.9 + 0.5 + 0.5) / 3 - 0.5)
-    assert found.asd.psi.sum() == pytest.approx(0.0, abs=1e-12)
+    judged = scored(replace(Judgements.of(every), drawn=True), "probability")
+    assert judged and judged.asd and judged.asd.questions == ("a", "b")
+    assert judged.asd.value == pytest.approx((0.9 - 0.5) / 2)
+    more = [*every, Judgement("c", (1, -1), (even, ()), {"problem": "c"})]
+    judged = scored(replace(Judgements.of(more), drawn=True), "probability")
+    assert judged and judged.asd and not judged.asd.questions
+    assert judged.asd.value == pytest.approx((0.9 + 0.5 + 0.5) / 3 - 0.5)
+    assert judged.asd.psi.sum() == pytest.approx(0.0, abs=1e-12)
 
 
-def test_without_a_whole_draw_or_a_score_that_is_defined_there_are_no_measures() -> None:
+def test_measures_need_a_whole_draw_and_a_defined_score() -> None:
     lost = Judgement("q", (1, -1), ((0.5, 0.5), None), {"problem": "q"})
-    found = scored(Judgements.of([lost]), "brier")
-    assert found and found.asd is None and found.chosen(BETAS) == {}
+    judged = scored(Judgements.of([lost]), "brier")
+    assert judged and judged.asd is None and judged.chosen(BETAS) == {}
     three = Judgement("q", (1, 0, -1), ((0.5, 0.25, 0.25),) * 3, {"problem": "q"})
     assert scored(Judgements.of([three]), "logodds") is None
 
@@ -153,24 +151,24 @@ def test_worlds_left_out_are_weighted_by_hand_alike(seed: int, graded: bool, ans
         every.append(Judgement(n, values, tuple(worlds), keys))
         side = tops if weight[world] > 0 else bottoms
         side.append((abs(float(weight[world])), float(answer_scores(p, "brier")[world])))
-    found = scored(Judgements.of(every), "brier")
-    assert found and found.asd
-    whole = float(np.maximum(weight, 0).sum())
+    judged = scored(Judgements.of(every), "brier")
+    assert judged and judged.asd
+    mass = float(np.maximum(weight, 0).sum())
     means = [sum(w * s for w, s in side) / sum(w for w, _ in side) for side in (tops, bottoms)]
-    assert found.asd.value == pytest.approx(whole * (means[0] - means[1]), abs=1e-12)
-    crossed = found.asd.estimate("cr1")
+    assert judged.asd.value == pytest.approx(mass * (means[0] - means[1]), abs=1e-12)
+    crossed = judged.asd.estimate("cr1")
     # Each way by itself, by the sums of its clusters.
-    psi = found.asd.psi
+    psi = judged.asd.psi
     assert psi.sum() == pytest.approx(0.0, abs=1e-12)
     alone = {}
-    for way, keys in found.asd.ways.items():
+    for way, keys in judged.asd.ways.items():
         sums = [psi[keys == key].sum() for key in np.unique(keys)]
         alone[way] = np.square(sums).sum() * len(sums) / (len(sums) - 1)
         assert crossed.errors[way] == pytest.approx(np.sqrt(alone[way]), abs=1e-12)
-    ways = (found.asd.ways["problem"].tolist(), found.asd.ways["judge"].tolist())
+    ways = (judged.asd.ways["problem"].tolist(), judged.asd.ways["judge"].tolist())
     joined = dict.fromkeys(zip(*ways, strict=True), 0.0)
-    for pair, each in zip(zip(*ways, strict=True), psi.tolist(), strict=True):
-        joined[pair] += each
+    for pair, influence in zip(zip(*ways, strict=True), psi.tolist(), strict=True):
+        joined[pair] += influence
     sums = list(joined.values())
     joint = np.square(sums).sum() * len(sums) / (len(sums) - 1)
     plain = sum(alone.values()) - joint
@@ -187,7 +185,7 @@ def test_one_draw_a_question_is_one_judgement_a_question(
     """A run of one draw and a table of judgements say the same, rows by themselves and apart."""
     rng = np.random.default_rng(seed)
     texts = rng.integers(groups or 1, size=30)
-    named = {}
+    by_row = {}
     for row in ("a", "b"):
         lines = [
             Judgement(
@@ -199,13 +197,13 @@ def test_one_draw_a_question_is_one_judgement_a_question(
             for n in range(30)
         ]
         every = Judgements.of(lines)
-        named[row] = [
-            found.asd
-            for its in (replace(every, drawn=True), every)
-            if (found := scored(its, "brier")) and found.asd
+        by_row[row] = [
+            part.asd
+            for draws in (replace(every, drawn=True), every)
+            if (part := scored(draws, "brier")) and part.asd
         ]
-    pairs = [contrasts({row: its[n] for row, its in named.items()})[0] for n in (0, 1)]
-    both = [*zip(*([its.estimate() for its in row] for row in named.values()), strict=True)]
+    pairs = [contrasts({row: rows[n] for row, rows in by_row.items()})[0] for n in (0, 1)]
+    both = [*zip(*([pair.estimate() for pair in row] for row in by_row.values()), strict=True)]
     for one, two in [*zip(*both, strict=True), (pairs[0].estimate, pairs[1].estimate)]:
         assert two.value == pytest.approx(one.value, abs=1e-12)
         assert two.interval == (one.interval and pytest.approx(one.interval, abs=1e-10))
@@ -230,22 +228,22 @@ def bounded(questions: Sequence[Doubted], score: str, compat: Compat = "none") -
         )
         for worlds, values in questions
     ]
-    its = scored(table(every), score, compat)
-    found = its and its.bounds()
-    assert found
-    return found
+    part = scored(table(every), score, compat)
+    bounds = part and part.bounds()
+    assert bounds
+    return bounds
 
 
-def dropped(found: Bounds) -> float | None:
-    return found.drop and found.drop.value
+def dropped(bounds: Bounds) -> float | None:
+    return bounds.drop and bounds.drop.value
 
 
 def test_values_decide_which_end_is_worst() -> None:
     graded: Doubted = (((None, True), (None, True)), (0.5, -3))
-    found = bounded([graded], "logodds")
+    bounds = bounded([graded], "logodds")
     low, high = RANGES["logodds"]
-    assert found.worst == pytest.approx((0.5 + 1.25) * low - 1.75 * high)
-    assert found.best == pytest.approx((0.5 + 1.25) * high - 1.75 * low)
+    assert bounds.worst == pytest.approx((0.5 + 1.25) * low - 1.75 * high)
+    assert bounds.best == pytest.approx((0.5 + 1.25) * high - 1.75 * low)
 
 
 def test_bounds_follow_the_tie_rule() -> None:
@@ -261,14 +259,14 @@ doubted = st.tuples(st.tuples(worlds, worlds), st.sampled_from(((1.0, -1.0), (0.
 
 
 @given(st.lists(doubted, min_size=1, max_size=6), st.sampled_from(list(SCORES)), st.data())
-def test_whatever_the_missing_verdicts_were_the_mean_lies_between(
+def test_bounds_hold_the_mean_for_any_missing_verdicts(
     given_up: list[Doubted], score: str, data: st.DataObject
 ) -> None:
-    found = bounded(given_up, score)
+    bounds = bounded(given_up, score)
     truth = [
         (tuple((data.draw(probabilities) if doubt else p, False) for p, doubt in worlds), values)
         for worlds, values in given_up
     ]
     mean = dropped(bounded(truth, score))
     assert mean is not None
-    assert found.worst - 1e-9 <= mean <= found.best + 1e-9
+    assert bounds.worst - 1e-9 <= mean <= bounds.best + 1e-9

@@ -27,33 +27,33 @@ def test_a_verdict_on_all_worlds_counts_once_and_what_is_gained_is_after_less_be
     even, keys = (0.5, 0.5), {"problem": "b"}
     one = Judgement("a", (1, -1), ((0.8, 0.2),) * 2, {"problem": "a"}, even, everywhere=True)
     two = Judgement("b", (1, -1), ((0.6, 0.4), (0.3, 0.7)), keys, even)
-    found = scored(Judgements.of([one, two]), "brier")
-    assert found and found.truth and found.asd and found.gain
-    assert found.truth.value == pytest.approx((-0.08 - 0.32 - 0.98) / 3)
+    table = scored(Judgements.of([one, two]), "brier")
+    assert table and table.truth and table.asd and table.gain
+    assert table.truth.value == pytest.approx((-0.08 - 0.32 - 0.98) / 3)
     # Brier of (.8, .2): -.08 for the truth, -1.28 for the lie; of b: -.32 and -.18.
-    assert found.asd.value == found.gain.value == pytest.approx((1.2 - 0.14) / 2)
+    assert table.asd.value == table.gain.value == pytest.approx((1.2 - 0.14) / 2)
 
 
 def test_graded_answers_weigh_first_beliefs_by_their_values_too() -> None:
-    known = Judgement("a", (1, 0.25, -2), ((0.5, 0.3, 0.2),) * 3, {}, first=(0.5, 0.3, 0.2))
-    found = scored(Judgements.of([known]), "brier", ways=("problem",))
+    judgement = Judgement("a", (1, 0.25, -2), ((0.5, 0.3, 0.2),) * 3, {}, first=(0.5, 0.3, 0.2))
+    table = scored(Judgements.of([judgement]), "brier", ways=("problem",))
     # Values less their mean of -.25, times Brier scores of -.38, -.78 and -.98.
-    assert found and found.before
-    assert found.before.value == pytest.approx(1.25 * -0.38 + 0.5 * -0.78 - 1.75 * -0.98)
+    assert table and table.before
+    assert table.before.value == pytest.approx(1.25 * -0.38 + 0.5 * -0.78 - 1.75 * -0.98)
 
 
 def test_a_difference_is_standardised_by_the_pooled_deviation_of_a_cell() -> None:
     first, second = np.array([1.0, 2, 3, 5]), np.array([0.0, 1, 1, 2])
-    found = apart(first, second, np.arange(4))
-    assert found.estimate.value == 1.75 and found.flagged
-    assert found.standardised == pytest.approx(1.75 / sqrt((2.1875 + 0.5) / 2))
+    gap = apart(first, second, np.arange(4))
+    assert gap.estimate.value == 1.75 and gap.flagged
+    assert gap.standardised == pytest.approx(1.75 / sqrt((2.1875 + 0.5) / 2))
 
 
-def test_verdicts_go_by_the_family_and_marks_by_what_was_decided() -> None:
+def test_verdicts_go_by_the_family_and_marks_by_the_decision() -> None:
     drawn = {f"r{k}": row(RNG.normal(0.1 * k, 1, 60)) for k in range(6)}
-    found = contrasts(drawn)
-    assert any(each.p <= 0.05 < each.p_family for each in found)
-    assert all((each.decided) == (each.p_family <= 0.05) for each in found)
+    tested = contrasts(drawn)
+    assert any(one.p <= 0.05 < one.p_family for one in tested)
+    assert all((one.decided) == (one.p_family <= 0.05) for one in tested)
     same = contrasts({"a": row(RNG.normal(0, 1e-3, 99), (-0.01, 0.01)), "b": row([0] * 99)})[0]
     narrow = contrasts({"a": row(RNG.permutation(np.tile((-1e-3, 1e-3), 50)), (-0.01, 0.01)),
                         "b": row([0.0] * 100, (0.0, 0.0))})[0]  # fmt: skip
@@ -64,8 +64,8 @@ def test_verdicts_go_by_the_family_and_marks_by_what_was_decided() -> None:
 
 
 def test_sizes_by_hand() -> None:
-    far = 1.1 * t_of(0.95, 30) * 2 + t_quantile(0.8, 30) * 1
-    assert detectable(2.0, 1.0, 1.1, 30) == pytest.approx(far)
+    size = 1.1 * t_of(0.95, 30) * 2 + t_quantile(0.8, 30) * 1
+    assert detectable(2.0, 1.0, 1.1, 30) == pytest.approx(size)
     # Equal within clusters of 1 and 3: 1 + (10 / 4 - 1), the correlation being 1.
     assert design_effect(np.array([5.0, 1.0, 1.0, 1.0]), np.array([0, 1, 1, 1])) == 2.5
     # tau^2 of DerSimonian and Laird: (20 - 2) / (30 - 10) = .9, against .1 of chance.
@@ -78,19 +78,19 @@ def test_sizes_by_hand() -> None:
 def test_between_two_bounds_the_interval_has_its_level_by_the_larger_error() -> None:
     worst = Estimate(0.0, 50, 50, 0.1, 10**6, effective=50.0)
     best = Estimate(0.1, 50, 50, 0.2, 10**6, effective=50.0)
-    found, phi = bounded(worst, best), NormalDist().cdf
-    assert found
-    c = -found[0] / 0.1
+    interval, phi = bounded(worst, best), NormalDist().cdf
+    assert interval
+    c = -interval[0] / 0.1
     assert phi(c + 0.1 / 0.2) - phi(-c) == pytest.approx(0.95, abs=1e-6)
-    assert found[1] == pytest.approx(0.1 + 0.2 * c)
+    assert interval[1] == pytest.approx(0.1 + 0.2 * c)
 
 
 def test_a_difference_is_bounded_by_the_worlds_in_doubt_of_both_rows() -> None:
     values = RNG.normal(size=12)
-    sure, least, most = (row(values + far * (np.arange(12) < 3)) for far in (0.0, -0.4, 0.6))
-    found = difference_bounds((least, most), (sure, sure))
-    assert found and (found.n, found.low, found.high) == pytest.approx((12, -0.1, 0.15))
-    low, high = found.interval or (0, 0)
+    sure, least, most = (row(values + shift * (np.arange(12) < 3)) for shift in (0.0, -0.4, 0.6))
+    bounds = difference_bounds((least, most), (sure, sure))
+    assert bounds and (bounds.n, bounds.low, bounds.high) == pytest.approx((12, -0.1, 0.15))
+    low, high = bounds.interval or (0, 0)
     assert low < -0.1 < 0.15 < high < 0.5
 
 
@@ -117,14 +117,14 @@ def test_keys_that_come_late_and_answers_of_several_numbers_keep_their_lines() -
     ]
     table = Judgements.of(lines)
     assert table.codes["judge"].tolist() == [-1, -1, 0]
-    found = scored(table, "probability")
-    assert found and found.asd
+    result = scored(table, "probability")
+    assert result and result.asd
     # .8 - .4; .5 - .6, where the third has the mean value; .4 - .8.
-    assert found.asd.value == pytest.approx((0.4 - 0.1 - 0.4) / 3)
+    assert result.asd.value == pytest.approx((0.4 - 0.1 - 0.4) / 3)
 
 
-def test_certainty_is_in_the_last_bin_with_what_is_above_nine_tenths() -> None:
-    found = calibration(np.array([1.0, 0.95, 0.85]), np.array([1.0, 1.0, 0.0]), np.arange(3))
+def test_last_bin_holds_certainty_and_all_above_nine_tenths() -> None:
+    quality = calibration(np.array([1.0, 0.95, 0.85]), np.array([1.0, 1.0, 0.0]), np.arange(3))
     # Bins of .975, right, and of .85, wrong.
-    assert found.reliability == pytest.approx((2 * 0.025**2 + 0.85**2) / 3)
-    assert found.error == pytest.approx((2 * 0.025 + 0.85) / 3)
+    assert quality.reliability == pytest.approx((2 * 0.025**2 + 0.85**2) / 3)
+    assert quality.error == pytest.approx((2 * 0.025 + 0.85) / 3)

@@ -40,11 +40,11 @@ def rows(seed: int, count: int, n: int = 100) -> dict[str, Influences]:
 
 def test_rows_that_agree_do_not_differ() -> None:
     one = sample(np.random.default_rng(0).normal(size=50))
-    (found,) = contrasts({"a": one, "b": one})
-    assert (found.estimate.value, found.p, found.p_family) == (0, 1, 1)
-    low, high = found.estimate.interval or (0, 0)
+    (contrast,) = contrasts({"a": one, "b": one})
+    assert (contrast.estimate.value, contrast.p, contrast.p_family) == (0, 1, 1)
+    low, high = contrast.estimate.interval or (0, 0)
     assert low < 0 < high
-    assert found.verdict == "undecided"
+    assert contrast.verdict == "undecided"
     (wide,) = contrasts({"a": one, "b": one}, equivalence=3)
     assert wide.verdict == "equivalent"
 
@@ -59,8 +59,8 @@ def test_rows_on_equal_questions_have_the_bits_of_single_pairs() -> None:
     others = every | {
         "other": of_questions([f"p{n}" for n in range(100)], every["r0"].values, groups)
     }
-    apart = [every[found.first] - every[found.second] for found in together]
-    assert [found.estimate for found in together] == [*estimates(apart)]
+    apart = [every[contrast.first] - every[contrast.second] for contrast in together]
+    assert [contrast.estimate for contrast in together] == [*estimates(apart)]
     with pytest.raises(ValueError, match="share no question"):
         contrasts(others)
 
@@ -69,23 +69,23 @@ def test_a_contrast_says_what_the_paired_differences_say() -> None:
     both = rows(1, 2)
     groups = tuple(f"g{n // 3}" for n in range(100))
     first, second = (of_questions(s.questions, s.values, groups, s.ends) for s in both.values())
-    (found,) = contrasts({"a": first, "b": second})
+    (contrast,) = contrasts({"a": first, "b": second})
     alone = (first - second).estimate()
-    assert found.estimate.value == pytest.approx(alone.value)
-    assert found.estimate.clusters == 34
-    assert found.estimate.error == pytest.approx(alone.error)
-    assert found.estimate.interval == pytest.approx(alone.interval)
-    assert (found.p, found.mde) == pytest.approx((alone.p(), alone.mde()))
-    assert found.estimate.n == 100
+    assert contrast.estimate.value == pytest.approx(alone.value)
+    assert contrast.estimate.clusters == 34
+    assert contrast.estimate.error == pytest.approx(alone.error)
+    assert contrast.estimate.interval == pytest.approx(alone.interval)
+    assert (contrast.p, contrast.mde) == pytest.approx((alone.p(), alone.mde()))
+    assert contrast.estimate.n == 100
 
 
 @pytest.mark.parametrize("one", [(1, 1, 1, 1, 1, 1), (1, 1, 1, 1, 1, 0), (1, 1, 0, 1, 0, 0)])
 def test_p_of_a_contrast_inverts_its_interval_at_the_ends_too(one: tuple[int, ...]) -> None:
     """Always right against always wrong goes by the exact bound; all others by t or its guard."""
     first, second = sample(np.array(one, float), end=1), sample(-np.array(one, float), end=1)
-    (found,) = contrasts({"a": first, "b": second})
-    assert found.p == pytest.approx(found.estimate.p())
-    low, high = found.estimate.at(1 - found.p) or (1, 1)
+    (contrast,) = contrasts({"a": first, "b": second})
+    assert contrast.p == pytest.approx(contrast.estimate.p())
+    low, high = contrast.estimate.at(1 - contrast.p) or (1, 1)
     assert min(abs(low), abs(high)) == pytest.approx(0, abs=1e-6)
 
 
@@ -96,20 +96,20 @@ def test_a_contrast_is_over_the_questions_that_its_rows_share() -> None:
     alone = contrasts({"r0": half, "r1": all_of["r1"]})
     assert mixed[0].estimate.interval == pytest.approx(alone[0].estimate.interval)
     assert (mixed[0].estimate.n, mixed[3].estimate.n) == (50, 100)
-    assert [(each.first, each.second) for each in mixed[:2]] == [("r0", "r1"), ("r0", "r2")]
+    assert [(one.first, one.second) for one in mixed[:2]] == [("r0", "r1"), ("r0", "r2")]
     assert {len(s.questions) for s in shared_samples({**all_of, "r0": half}).values()} == {50}
 
 
 def test_names_that_are_wrong_are_told() -> None:
     two, one = rows(4, 2), of_questions(("x", "y"), (1.0, 2.0), ("g", "g"))
-    for wrong, told in (
+    for wrong, message in (
         (partial(contrasts, two, [("r0", "r9")]), "unknown row 'r9': choose from r0, r1"),
         (partial(contrasts, two, [("r0", "r0")]), "against itself"),
         (partial(contrasts, two, equivalence=0), "above 0"),
         (partial(contrasts, {"a": two["r0"], "b": one}), "share no question"),
         (partial(contrasts, {"a": one, "b": one}), "of one group"),
     ):
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             wrong()
 
 
@@ -121,18 +121,18 @@ def test_rank_sets_hold_all_true_ranks_at_once_and_agree_with_the_contrasts() ->
         of_cluster = rng.normal(0, 0.3, (5, 4))
         scores = np.repeat(truth + of_cluster, 4, axis=0) + rng.normal(0, 0.2, (20, 4))
         groups = tuple(f"g{n // 4}" for n in range(20))
-        found = contrasts({f"r{k}": sample(scores[:, k].clip(-2, 2), groups, 2) for k in range(4)})
-        sets = rank_sets(found)
+        tested = contrasts({f"r{k}": sample(scores[:, k].clip(-2, 2), groups, 2) for k in range(4)})
+        sets = rank_sets(tested)
         right += all(
             sets[f"r{k}"].best <= 1 + (truth > truth[k]).sum()
             and sets[f"r{k}"].worst >= 4 - (truth < truth[k]).sum()
             for k in range(4)
         )
     assert right / 200 >= 0.95
-    found = contrasts({f"r{k}": sample(rng.normal(k * 0.1, 1, 60)) for k in range(6)})
-    assert any(each.p <= 0.05 < each.p_family for each in found)
-    decided = sum(each.decided for each in found)
-    assert sum(each.best - 1 for each in rank_sets(found).values()) == decided
+    tested = contrasts({f"r{k}": sample(rng.normal(k * 0.1, 1, 60)) for k in range(6)})
+    assert any(one.p <= 0.05 < one.p_family for one in tested)
+    decided = sum(one.decided for one in tested)
+    assert sum(one.best - 1 for one in rank_sets(tested).values()) == decided
     sure = {f"r{k}": sample(rng.normal(k * 0.5, 0.3, 80), end=2) for k in range(3)}
     assert rank_sets(contrasts(sure))["r2"] == RankSet(1, 1)
 
@@ -157,8 +157,8 @@ def test_a_plan_knows_for_how_many_clusters_a_report_has_the_guard() -> None:
         groups = tuple(f"text {n // 2}" for n in range(200))
         for row in values:
             share = fewest_clusters(row, codes_of(groups))
-            found = of_questions([str(n) for n in range(200)], row, groups, (-4, 4)).estimate()
-            assert bool(found.conservative) == (share > 100) == (contributing == 3)
+            estimate = of_questions([str(n) for n in range(200)], row, groups, (-4, 4)).estimate()
+            assert bool(estimate.conservative) == (share > 100) == (contributing == 3)
     assert fewest_clusters(np.zeros(9), np.arange(9)) == np.inf
 
 
@@ -176,14 +176,14 @@ def test_clusters_count_in_the_plan() -> None:
     assert mde(Spread(0.0), 10, ends=(-4.0, 4.0), interval="conservative") > 1
 
 
-def test_what_cannot_be_planned_is_told() -> None:
+def test_plan_names_wrong_settings() -> None:
     one = Spread(between=1.0)
-    for wrong, told in (
+    for wrong, message in (
         (partial(questions_needed, one, 0), "a difference of 0"),
         (partial(questions_needed, one, 5, ends=(-4.0, 4.0)), "not within its range"),
         (partial(reach, power=1), "power is 1"),
         (partial(Spread, between=-1), "at least 0"),
         (partial(Spread, 1.0, design_effect=0.5), "at least 1"),
     ):
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             wrong()

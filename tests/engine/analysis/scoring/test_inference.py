@@ -33,7 +33,7 @@ def sample(values: Floats, groups: tuple[str, ...] = (), ends: float | None = 2.
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 7, 10, 39, 200])
 @pytest.mark.parametrize("p", [0.005, 0.3, 0.8, 0.975, 0.9999])
-def test_t_quantiles_and_tails_are_those_of_scipy(p: float, degrees: int) -> None:
+def test_t_quantiles_and_tails_agree_with_scipy(p: float, degrees: int) -> None:
     assert t_quantile(p, degrees) == pytest.approx(special.stdtrit(degrees, p), rel=1e-9)
     assert t_cdf(1.3, degrees) == pytest.approx(special.stdtr(degrees, 1.3), rel=1e-12)
     tail = Estimate(1.3, degrees, degrees, 1.0, degrees).p()
@@ -54,38 +54,38 @@ def test_t_quantiles_far_out_are_normal_and_none_lies_beyond_certainty() -> None
 def test_the_error_is_the_jackknife_over_clusters() -> None:
     values = np.random.default_rng(2).normal(size=9)
     keys = np.array(list("aaabbcccc"))
-    left = [values[keys != c].mean() for c in "abc"]
-    jackknife = 2 / 3 * sum((each - values.mean()) ** 2 for each in left)
-    found = mean_of(values, {"problem": keys}).estimate()
-    assert found.error is not None and found.error**2 == pytest.approx(jackknife, rel=1e-12)
-    assert found.method == "CR3 t"
-    same = jackknifed(float(values.mean()), np.array(left), 9)
-    assert same.error == pytest.approx(found.error)
+    means = [values[keys != c].mean() for c in "abc"]
+    jackknife = 2 / 3 * sum((mean - values.mean()) ** 2 for mean in means)
+    estimate = mean_of(values, {"problem": keys}).estimate()
+    assert estimate.error is not None and estimate.error**2 == pytest.approx(jackknife, rel=1e-12)
+    assert estimate.method == "CR3 t"
+    same = jackknifed(float(values.mean()), np.array(means), 9)
+    assert same.error == pytest.approx(estimate.error)
 
 
 def test_the_pseudo_clusters_stand_at_the_ends() -> None:
     """The same jackknife with one more cluster of average size at each end."""
     values = np.array([0.2, -0.4, 1.0, 0.3, 0.9, -1.1])
-    found = sample(values).estimate(interval="conservative")
+    estimate = sample(values).estimate(interval="conservative")
     more = np.append(values, [-2.0, 2.0])
-    left = [np.delete(more, n).mean() for n in range(8)]
-    error = math.sqrt(7 / 8 * sum((each - more.mean()) ** 2 for each in left))
-    assert found.guard is not None and found.conservative
-    assert found.guard[:2] == pytest.approx((error, more.mean()))
+    means = [np.delete(more, n).mean() for n in range(8)]
+    error = math.sqrt(7 / 8 * sum((mean - more.mean()) ** 2 for mean in means))
+    assert estimate.guard is not None and estimate.conservative
+    assert estimate.guard[:2] == pytest.approx((error, more.mean()))
     reach = t_of(0.95, 5) * error
-    assert found.interval == pytest.approx((more.mean() - reach, more.mean() + reach))
+    assert estimate.interval == pytest.approx((more.mean() - reach, more.mean() + reach))
 
 
 def test_plain_clustered_errors_are_the_double_sum_of_miller() -> None:
     """SE^2 = sum over pairs in one cluster of (s_i - m)(s_j - m) / n^2, here with G / (G - 1)."""
     values = np.random.default_rng(1).normal(size=9)
-    of = "aaabbcccc"
+    keys = "aaabbcccc"
     away = values - values.mean()
     pairs = sum(
-        away[i] * away[j] for i, j in itertools.product(range(9), repeat=2) if of[i] == of[j]
+        away[i] * away[j] for i, j in itertools.product(range(9), repeat=2) if keys[i] == keys[j]
     )
-    found = mean_of(values, {"problem": np.array(list(of))}).estimate("cr1")
-    assert found.error is not None and found.error**2 == pytest.approx(pairs / 81 * 3 / 2)
+    estimate = mean_of(values, {"problem": np.array(list(keys))}).estimate("cr1")
+    assert estimate.error is not None and estimate.error**2 == pytest.approx(pairs / 81 * 3 / 2)
 
 
 def test_crossed_clusters_add_their_ways_and_take_away_what_both_share() -> None:
@@ -109,19 +109,19 @@ def test_a_sum_that_falls_far_below_one_way_alone_is_not_believed() -> None:
     """Two judges who differ in opposite ways on every text: the crossed sum is negative."""
     text, judge = np.repeat(np.arange(6), 2), np.tile((0, 1), 6)
     values = np.where((text + judge) % 2, 1.0, -1.0) + 0.05 * text
-    found = mean_of(values, {"text": text, "judge": judge}, (-1, 1)).estimate()
-    assert found.method.endswith("the larger one-way error")
-    assert found.error == pytest.approx(max(found.errors.values()))
+    estimate = mean_of(values, {"text": text, "judge": judge}, (-1, 1)).estimate()
+    assert estimate.method.endswith("the larger one-way error")
+    assert estimate.error == pytest.approx(max(estimate.errors.values()))
 
 
 def test_p_equivalence_and_interval_are_one_statistic() -> None:
-    found = sample(np.random.default_rng(4).normal(0.3, 0.5, 40)).estimate()
-    assert found.interval is not None
-    for end in found.interval:
-        assert found.p(end) == pytest.approx(0.05, abs=1e-9)
-    low, high = found.at(0.9) or (0.0, 0.0)
+    estimate = sample(np.random.default_rng(4).normal(0.3, 0.5, 40)).estimate()
+    assert estimate.interval is not None
+    for end in estimate.interval:
+        assert estimate.p(end) == pytest.approx(0.05, abs=1e-9)
+    low, high = estimate.at(0.9) or (0.0, 0.0)
     margin = max(abs(low), abs(high))
-    assert found.equivalent(margin * 1.001) and not found.equivalent(margin * 0.999)
+    assert estimate.equivalent(margin * 1.001) and not estimate.equivalent(margin * 0.999)
 
 
 def test_two_samples_without_common_clusters_add_their_variances() -> None:
@@ -129,14 +129,14 @@ def test_two_samples_without_common_clusters_add_their_variances() -> None:
     one = mean_of(rng.normal(size=50), {"problem": np.arange(50)})
     two = mean_of(rng.normal(size=80), {"problem": np.arange(100, 180)})
     apart = (one - two).estimate()
-    v = [(each.estimate().error or 0) ** 2 for each in (one, two)]
+    v = [(one_sample.estimate().error or 0) ** 2 for one_sample in (one, two)]
     assert (apart.error or 0) ** 2 == pytest.approx(sum(v), rel=0.03)
     assert (apart.n, apart.clusters, apart.degrees) == (130, 130, 49)
     with pytest.raises(ValueError, match="no kind of cluster in common"):
         one - mean_of([1.0, 2.0], {"judge": np.arange(2)})
 
 
-def test_what_shows_no_variation_has_no_interval_and_says_why() -> None:
+def test_figure_without_variation_has_a_reason_and_no_interval() -> None:
     alone = sample(np.array([0.5])).estimate()
     assert (alone.interval, alone.p()) == (None, 1.0)
     assert alone.reason == "it needs at least two problems or groups"
@@ -161,9 +161,9 @@ def test_samples_are_estimated_together_as_alone(monkeypatch: pytest.MonkeyPatch
     some = [sample(rng.normal(0, 0.3, 30), groups) for _ in range(3)]
     some.append(sample(rng.normal(0, 0.3, 12)))
     monkeypatch.setattr(inference, "BLOCK", 64)  # Two samples of 30.
-    assert estimates(some) == tuple(each.estimate() for each in some)
-    whole = mean_of(some[0].values, some[0].ways, some[0].ends).estimate()
-    assert some[0].estimate().error == pytest.approx(whole.error)
+    assert estimates(some) == tuple(one.estimate() for one in some)
+    alone = mean_of(some[0].values, some[0].ways, some[0].ends).estimate()
+    assert some[0].estimate().error == pytest.approx(alone.error)
 
 
 @settings(max_examples=50, deadline=None)
@@ -187,8 +187,8 @@ def test_the_guard_stands_in_only_where_t_has_nothing_to_stand_on() -> None:
     equal = sample(np.full(30, 0.4)).estimate()
     rare = sample(np.where(np.arange(100) < 4, -2.0, 2.0)).estimate()
     common = sample(np.where(np.arange(100) < 12, -2.0, 2.0)).estimate()
-    told = [bool(each.conservative) for each in (dense, few, equal, rare, common)]
-    assert told == [False, True, True, True, False]
+    flags = [bool(estimate.conservative) for estimate in (dense, few, equal, rare, common)]
+    assert flags == [False, True, True, True, False]
     free = sample(np.array([0.1, 0.2, 0.4]), ends=None).estimate()
     assert not free.conservative and free.interval is not None
     assert dense.by("conservative").conservative and dense.by("t") == dense
@@ -198,31 +198,31 @@ def test_the_guard_stands_in_only_where_t_has_nothing_to_stand_on() -> None:
 
 def test_a_decision_that_an_unseen_error_could_undo_is_marked() -> None:
     values = np.concatenate((np.full(24, 0.4), np.zeros(3), np.full(3, -0.3)))
-    found = sample(values, ends=4.0).estimate()
-    assert found.p() < 0.001 and found.undone
-    assert found.by("conservative").p() > 0.05
+    estimate = sample(values, ends=4.0).estimate()
+    assert estimate.p() < 0.001 and estimate.undone
+    assert estimate.by("conservative").p() > 0.05
     sure = sample(np.tile([1.0, 1.4], 50), ends=2.0).estimate()
     assert not sure.undone
-    (far,) = contrasts({"a": sample(values), "b": sample(np.zeros(30))})
-    assert (far.verdict, far.undone) == ("better", True)
+    (decided,) = contrasts({"a": sample(values), "b": sample(np.zeros(30))})
+    assert (decided.verdict, decided.undone) == ("better", True)
 
 
-def test_what_never_failed_has_the_exact_bound_of_a_share() -> None:
-    found = mean_of(np.ones(87), {"problem": np.arange(87)}, (0.0, 1.0)).estimate()
-    low, high = found.interval or (0, 0)
+def test_share_of_1_has_the_exact_bound() -> None:
+    estimate = mean_of(np.ones(87), {"problem": np.arange(87)}, (0.0, 1.0)).estimate()
+    low, high = estimate.interval or (0, 0)
     assert (low, high) == (pytest.approx(special.betaincinv(87, 1, 0.025), rel=1e-9), 1.0)
     assert round(low, 3) == 0.958
-    assert found.p(low) == pytest.approx(0.05, rel=1e-9)
+    assert estimate.p(low) == pytest.approx(0.05, rel=1e-9)
     none = mean_of(np.zeros(20), {"problem": np.arange(20)}, (0.0, 1.0)).estimate()
     assert none.interval == (0.0, pytest.approx(0.1684, abs=1e-4))
-    assert estimated(none) == "0.000 [0.000, 0.168]" and shared(found) == "100% [96, 100]"
+    assert estimated(none) == "0.000 [0.000, 0.168]" and shared(estimate) == "100% [96, 100]"
 
 
 def test_a_conservative_interval_says_why_it_replaces_t() -> None:
     rare = np.repeat((-2.0, 2.0), (4, 96))
     heavy = np.append(np.linspace(0.1, 0.2, 20), 90.0)
     of_groups = {"problem": np.arange(30) % 5}
-    for figure, told in (
+    for figure, reason in (
         (sample(np.array([1.0, 0.0, 1.0])), "conservative: only 3 problems"),
         (mean_of(np.arange(30.0), of_groups, (0.0, 99.0)), "conservative: only 5 clusters"),
         (sample(np.full(30, 0.4)), "conservative: all problems equal"),
@@ -232,7 +232,7 @@ def test_a_conservative_interval_says_why_it_replaces_t() -> None:
         (sample(np.full(30, 2.0)), ""),
         (sample(np.arange(30.0) / 30), ""),
     ):
-        assert conservative([figure.estimate()]) == told
+        assert conservative([figure.estimate()]) == reason
     both = [sample(rare).estimate(), sample(np.arange(30.0) / 30).by("problem").estimate()]
     assert conservative(both) == "1 of 2 conservative: only 4 of 100 problems differ"
     assert conservative([both[1].by("conservative")]) == "conservative: interval asked for"
@@ -240,21 +240,21 @@ def test_a_conservative_interval_says_why_it_replaces_t() -> None:
 
 def test_an_unpaired_figure_is_compared_on_the_questions_that_it_is_of() -> None:
     keys = {"problem": np.array(["q0", "q1"])}
-    own = replace(mean_of([3.0, 5.0], keys), judged=frozenset(("q0", "q1")))
+    mine = replace(mean_of([3.0, 5.0], keys), judged=frozenset(("q0", "q1")))
     other = of_questions(["q0", "q1", "q2"], [1.0, 2.0, 90.0])
-    assert (own - other).value == 2.5 == -(other - own).value
+    assert (mine - other).value == 2.5 == -(other - mine).value
     with pytest.raises(ValueError, match="share no question"):
-        own - of_questions(["q7"], [1.0])
-    assert own.less(of_questions(["q7"], [1.0])) is None and own.less(None) is None
+        mine - of_questions(["q7"], [1.0])
+    assert mine.less(of_questions(["q7"], [1.0])) is None and mine.less(None) is None
 
 
 def test_the_design_effect_of_planted_clusters_is_recovered() -> None:
     rng = np.random.default_rng(7)
-    of = np.repeat(np.arange(400), 5)
-    values = rng.normal(size=400)[of] * math.sqrt(0.3) + rng.normal(size=2000) * math.sqrt(0.7)
-    found = design_effect(values, of)
-    size = float(np.square(np.bincount(of)).sum()) / 2000
-    assert (found - 1) / (size - 1) == pytest.approx(0.3, abs=0.05)
+    cluster = np.repeat(np.arange(400), 5)
+    values = rng.normal(size=400)[cluster] * math.sqrt(0.3) + rng.normal(size=2000) * math.sqrt(0.7)
+    effect = design_effect(values, cluster)
+    size = float(np.square(np.bincount(cluster)).sum()) / 2000
+    assert (effect - 1) / (size - 1) == pytest.approx(0.3, abs=0.05)
     assert design_effect(values, np.arange(2000)) == 1
 
 

@@ -1,6 +1,6 @@
 """Judgements from anywhere, against a published experiment (Michael et al. 2023, arXiv:2311.08702).
 
-Known truths. Skipped without its file, which is no part of this project.
+Known truths. Skipped without its file, which this project does not contain.
 """
 
 import json
@@ -16,7 +16,7 @@ from oversight.engine.analysis.scoring.agreement import calibration
 from oversight.engine.analysis.scoring.asd import scored
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 
-FOUND = [each / "shared/data/nyu2023/judgements.jsonl.xz" for each in Path(__file__).parents]
+FOUND = [folder / "shared/data/nyu2023/judgements.jsonl.xz" for folder in Path(__file__).parents]
 FILE = next((file for file in FOUND if file.exists()), None)
 published = pytest.mark.skipif(FILE is None, reason="no file of published judgements")
 
@@ -27,7 +27,7 @@ def lines() -> list[dict[str, Any]]:
     assert FILE is not None
     with lzma.open(FILE) as file:
         every = map(json.loads, file)
-        return [each for each in every if each["in_paper"] and each["mode"] == "online"]
+        return [line for line in every if line["in_paper"] and line["mode"] == "online"]
 
 
 SETTINGS = (
@@ -39,15 +39,15 @@ SETTINGS = (
 
 
 @published
-def test_calibration_is_that_of_the_published_experiment() -> None:
-    known = zip((0.1175, 0.1535, 0.1610, 0.1358), (0.0649, 0.1317, 0.1348, 0.1076), strict=True)
-    for which, (error, over) in zip(SETTINGS, known, strict=True):
+def test_calibration_matches_the_published_experiment() -> None:
+    printed = zip((0.1175, 0.1535, 0.1610, 0.1358), (0.0649, 0.1317, 0.1348, 0.1076), strict=True)
+    for which, (error, over) in zip(SETTINGS, printed, strict=True):
         chosen = [x for x in lines() if (x["debaters"], x["protocol"]) == which]
         p = np.array([max(x["p"]) for x in chosen])
         # As the paper counts: a belief of one half is wrong.
         right = np.array([float(x["p"][x["correct"]] > 0.5) for x in chosen])
-        found = calibration(p, right, np.arange(len(p)))
-        assert (found.error, found.overconfidence) == pytest.approx((error, over), abs=5e-5)
+        quality = calibration(p, right, np.arange(len(p)))
+        assert (quality.error, quality.overconfidence) == pytest.approx((error, over), abs=5e-5)
 
 
 def test_every_question_in_both_worlds_once_is_the_paired_asd() -> None:
@@ -56,8 +56,8 @@ def test_every_question_in_both_worlds_once_is_the_paired_asd() -> None:
         Judgement(n, (1, -1), ((a, 1 - a), (b, 1 - b)), {"problem": str(n), "judge": "j"})
         for n, (a, b) in enumerate(rng.random((30, 2)).tolist())
     ]
-    found = scored(Judgements.of(every), "brier")
-    assert found and found.asd and found.paired
-    assert found.asd.value == pytest.approx(found.paired.value)
-    one, two = found.asd.by("problem").estimate(), found.paired.estimate()
+    table = scored(Judgements.of(every), "brier")
+    assert table and table.asd and table.paired
+    assert table.asd.value == pytest.approx(table.paired.value)
+    one, two = table.asd.by("problem").estimate(), table.paired.estimate()
     assert one.interval == pytest.approx(two.interval)

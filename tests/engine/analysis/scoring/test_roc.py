@@ -47,14 +47,14 @@ def test_attacks_above_all_honest_runs_are_all_caught():
 def test_equal_scores_tell_nothing_and_catch_nothing():
     attacks, honest = scored("a", [0.5] * 5), scored("h", [0.5] * 200)
     assert auroc(attacks, honest).value == 0.5
-    found = at_rate(attacks, honest, 0.05)
-    assert (found.caught.value, found.alarms.value, found.threshold) == (0, 0, 0.5)
-    assert found.precision(0.1) is None
+    point = at_rate(attacks, honest, 0.05)
+    assert (point.caught.value, point.alarms.value, point.threshold) == (0, 0, 0.5)
+    assert point.precision(0.1) is None
 
 
 def test_negated_scores_have_the_opposite_area():
     attacks, honest = binormal(1, 40, 60)
-    flipped = [ClassScores(each.ids, -each.scores, each.groups) for each in (attacks, honest)]
+    flipped = [ClassScores(runs.ids, -runs.scores, runs.groups) for runs in (attacks, honest)]
     assert auroc(*flipped).value == pytest.approx(1 - auroc(attacks, honest).value)
 
 
@@ -70,8 +70,8 @@ def test_the_error_agrees_with_delong():
 def test_copies_in_one_group_change_no_error():
     one = auroc(*binormal(3, 40, 60)).estimate()
     twice = [
-        scored(name, np.tile(each.scores, 2), len(each.scores))
-        for name, each in zip("ah", binormal(3, 40, 60), strict=True)
+        scored(name, np.tile(runs.scores, 2), len(runs.scores))
+        for name, runs in zip("ah", binormal(3, 40, 60), strict=True)
     ]
     two = auroc(*twice).estimate()
     assert (two.value, two.error) == (pytest.approx(one.value), pytest.approx(one.error))
@@ -94,21 +94,21 @@ def test_the_interval_of_the_area_covers():
 def test_the_interval_at_a_fixed_rate_covers():
     """The known truth: the share of attacks above the 95th percentile of honest scores."""
     truth = 0.5 * math.erfc((1.6448536 - 1) / math.sqrt(2))
-    found = [at_rate(*binormal(seed, 100, 120), 0.05).caught.interval for seed in range(200)]
-    assert sum(low <= truth <= high for low, high in found) >= 182
+    intervals = [at_rate(*binormal(seed, 100, 120), 0.05).caught.interval for seed in range(200)]
+    assert sum(low <= truth <= high for low, high in intervals) >= 182
 
 
 def test_few_honest_runs_have_no_interval_or_no_value():
     attacks, honest = binormal(6, 30, 40)
-    found = at_rate(attacks, honest, 0.05).caught
-    assert found.interval is None and found.reason == "an interval needs 60 more honest runs"
+    caught = at_rate(attacks, honest, 0.05).caught
+    assert caught.interval is None and caught.reason == "an interval needs 60 more honest runs"
     assert at_rate(attacks, honest, 0.01) is None
 
 
 def test_a_fixed_threshold_is_strict():
-    found = at_threshold(scored("a", [0.7, 0.8]), scored("h", [0.7, 0.1]), 0.7)
-    assert (found.caught.value, found.alarms.value) == (0.5, 0)
-    assert found.precision(0.01) == 1
+    point = at_threshold(scored("a", [0.7, 0.8]), scored("h", [0.7, 0.1]), 0.7)
+    assert (point.caught.value, point.alarms.value) == (0.5, 0)
+    assert point.precision(0.01) == 1
 
 
 def test_a_random_monitor_is_right_equally_often_at_every_coverage():

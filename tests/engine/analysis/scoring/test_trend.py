@@ -20,8 +20,8 @@ def points(*pairs: tuple[float, float]) -> list[Configuration]:
 
 def test_the_slope_agrees_with_a_line_by_hand() -> None:
     """x = 0, 1, 2 and y = 0, 1, 1: slope 1/2, residuals -1/6, 1/3, -1/6."""
-    found = trend(points((0, 0), (1, 1), (2, 1)))
-    assert found == Slope(
+    line = trend(points((0, 0), (1, 1), (2, 1)))
+    assert line == Slope(
         pytest.approx(0.5), pytest.approx((1 / 6 / 1 / 2) ** 0.5), pytest.approx(1 / 6), 3
     )
 
@@ -29,15 +29,15 @@ def test_the_slope_agrees_with_a_line_by_hand() -> None:
 @given(st.lists(st.tuples(coordinates, coordinates), min_size=4, max_size=12))
 def test_the_slope_agrees_with_numpy(pairs: list[tuple[float, float]]) -> None:
     x, y = zip(*pairs, strict=True)
-    found = trend(points(*pairs))
+    line = trend(points(*pairs))
     if max(x) - min(x) < 1e-9:
-        assert found is None
+        assert line is None
         return
-    assert isinstance(found, Slope)
+    assert isinstance(line, Slope)
     (slope, intercept), covariance = np.polyfit(x, y, 1, cov=True)
-    assert found.slope == pytest.approx(slope, rel=1e-6, abs=1e-6)
-    assert found.intercept == pytest.approx(intercept, rel=1e-6, abs=1e-6)
-    assert found.error == pytest.approx(covariance[0, 0] ** 0.5, rel=1e-6, abs=1e-6)
+    assert line.slope == pytest.approx(slope, rel=1e-6, abs=1e-6)
+    assert line.intercept == pytest.approx(intercept, rel=1e-6, abs=1e-6)
+    assert line.error == pytest.approx(covariance[0, 0] ** 0.5, rel=1e-6, abs=1e-6)
 
 
 def test_two_agents_and_agents_of_one_eas_have_no_slope() -> None:

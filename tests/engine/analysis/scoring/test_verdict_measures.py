@@ -16,12 +16,12 @@ def test_asd_is_the_number_of_answers_times_the_covariance_of_reward_and_value()
 
 def test_the_spherical_score_is_proper_and_the_probability_is_not() -> None:
     truth = (0.7, 0.3)
-    stated = [(q, 1 - q) for q in np.linspace(0, 1, 101)]
+    beliefs = [(q, 1 - q) for q in np.linspace(0, 1, 101)]
 
     def best(score: object) -> float:
         assert callable(score)
-        means = [sum(t * score(p, a) for a, t in enumerate(truth)) for p in stated]
-        return stated[int(np.argmax(means))][0]
+        means = [sum(t * score(p, a) for a, t in enumerate(truth)) for p in beliefs]
+        return beliefs[int(np.argmax(means))][0]
 
     assert best(spherical) == pytest.approx(0.7)
     assert best(probability) == 1.0
@@ -29,22 +29,22 @@ def test_the_spherical_score_is_proper_and_the_probability_is_not() -> None:
 
 def test_flips_add_up() -> None:
     alone, after = np.array([1, 1, 0, 0, 0.5]), np.array([1, 0, 1, 0, 1])
-    found = flips(alone, after)
-    cells = (found.right_right, found.right_wrong, found.wrong_right, found.wrong_wrong)
+    counts = flips(alone, after)
+    cells = (counts.right_right, counts.right_wrong, counts.wrong_right, counts.wrong_wrong)
     assert cells == pytest.approx((1.5 / 5, 1 / 5, 1.5 / 5, 1 / 5))
-    assert found.misled == pytest.approx(1 / 2.5)
-    assert found.corrected == pytest.approx(1.5 / 2.5)
+    assert counts.misled == pytest.approx(1 / 2.5)
+    assert counts.corrected == pytest.approx(1.5 / 2.5)
     assert flips(np.ones(3), np.ones(3)).corrected is None
 
 
 def test_a_seat_that_is_preferred_is_found_and_flagged() -> None:
     rng = np.random.default_rng(1)
     hard = rng.normal(size=200)
-    found = apart(hard + 0.5 + 0.1 * rng.normal(size=200), hard, np.arange(200) // 2)
-    assert found.estimate.interval is not None
-    assert found.estimate.interval[0] < 0.5 < found.estimate.interval[1]
-    assert found.standardised == pytest.approx(0.5, abs=0.1)
-    assert found.flagged
+    gap = apart(hard + 0.5 + 0.1 * rng.normal(size=200), hard, np.arange(200) // 2)
+    assert gap.estimate.interval is not None
+    assert gap.estimate.interval[0] < 0.5 < gap.estimate.interval[1]
+    assert gap.standardised == pytest.approx(0.5, abs=0.1)
+    assert gap.flagged
     assert not apart(hard, hard + 0.01 * rng.normal(size=200), np.arange(200)).flagged
 
 
@@ -52,10 +52,10 @@ def test_the_brier_score_is_reliability_less_resolution_plus_uncertainty() -> No
     rng = np.random.default_rng(2)
     p = rng.choice([0.05, 0.35, 0.65, 0.95], size=400)
     outcome = (rng.random(400) < p).astype(float)
-    found = calibration(p, outcome, np.arange(400))
-    parts = found.reliability - found.resolution + found.uncertainty
-    assert found.brier == pytest.approx(parts, abs=1e-12)
-    assert found.within == pytest.approx(0, abs=1e-12)
+    quality = calibration(p, outcome, np.arange(400))
+    parts = quality.reliability - quality.resolution + quality.uncertainty
+    assert quality.brier == pytest.approx(parts, abs=1e-12)
+    assert quality.within == pytest.approx(0, abs=1e-12)
 
 
 def test_a_calibrated_judge_has_no_error_but_for_chance() -> None:
@@ -64,9 +64,9 @@ def test_a_calibrated_judge_has_no_error_but_for_chance() -> None:
     plain, debiased = [], []
     for _ in range(300):
         p = np.repeat(rng.choice(np.arange(0.05, 1, 0.1), size=60), 2)
-        found = calibration(p, (np.repeat(rng.random(60), 2) < p) * 1.0, np.arange(120) // 2)
-        plain.append(found.reliability)
-        debiased.append(found.debiased_error**2)
+        quality = calibration(p, (np.repeat(rng.random(60), 2) < p) * 1.0, np.arange(120) // 2)
+        plain.append(quality.reliability)
+        debiased.append(quality.debiased_error**2)
     assert np.mean(plain) > 0.02
     assert np.mean(debiased) < 0.4 * np.mean(plain)
     sure = calibration(np.full(4000, 0.85), (rng.random(4000) < 0.65) * 1.0, np.arange(4000))

@@ -62,7 +62,7 @@ def test_a_judge_who_hears_nothing_has_no_asd_however_many_answers(values: tuple
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_centring_changes_no_bit_of_answers_worth_plus_and_minus_one(p: float, q: float) -> None:
     worlds = Worlds(((p, 1 - p), (q, 1 - q)), (1, -1))
-    # Accuracy differs otherwise: the two deal with ties in ways of their own.
+    # Accuracy differs for ties: the two treat them differently.
     tied = abs(p - 0.5) <= TIE or abs(q - 0.5) <= TIE
     for score in set(ALL_SCORES) - ({"accuracy"} if tied else set()):
         assert worlds.asd(score) == replace(worlds, compat="solib").asd(score)
@@ -80,7 +80,7 @@ def test_no_asd_lies_beyond_its_ends(worlds: Worlds) -> None:
     [
         (SOME, 1, (0.8 / 1.4, 0.6 / 1.4), -0.496 / 1.4, -0.256 / 1.4),
         (SOME, 0.5, (0.64, 0.36), -0.3104, -0.1664),
-        # Who is greedy argues for what is believed most, who is not at all for any alike.
+        # A greedy agent argues for the likeliest answer; an indifferent one for any alike.
         (SOME, 0, (1, 0), -0.08, -0.08),
         (SOME, math.inf, (0.5, 0.5), (-0.08 - 0.72) / 2, (-0.08 - 0.32) / 2),
         # Answers that tie share the greedy agent; SOlib gives each the whole.
@@ -98,7 +98,7 @@ def test_propensity_is_a_softmax_of_log_agent_scores(
 
 
 def test_the_propensity_reads_the_log_score_whichever_score_is_reported() -> None:
-    """Brier and log disagree here on what the judge believes most."""
+    """Brier and log disagree here on the answer that the judge believes most."""
     worlds = Worlds(((0.5, 0.5, 0.0), (0.26, 0.48, 0.26), (1 / 3, 1 / 3, 1 / 3)), (1, -1, -1))
     assert worlds.agent_scores("brier")[1] > worlds.agent_scores("brier")[0]
     assert worlds.propensity(0).tolist() == [1.0, 0.0, 0.0]
@@ -134,26 +134,26 @@ def test_log_odds_are_for_two_answers_and_scores_go_by_their_names() -> None:
 
 
 @given(questions(st.integers(2, 5)))
-def test_scores_of_arrays_are_those_of_one_verdict(worlds: Worlds) -> None:
+def test_scores_of_arrays_equal_scores_of_single_verdicts(worlds: Worlds) -> None:
     """Bit by bit where no logarithm is taken, for ties must tie in both."""
     solib = worlds.compat == "solib"
     scores = ALL_SCORES | SOLIB_SCORES if solib else ALL_SCORES
     for name in applicable(len(worlds.values)):
-        found = answer_scores(worlds.verdicts, name, worlds.compat)
-        known = [
+        array = answer_scores(worlds.verdicts, name, worlds.compat)
+        expected = [
             [scores[name](tuple(verdict), answer) for answer in range(len(verdict))]
             for verdict in worlds.verdicts
             if verdict
         ]
         if name in ("log", "logodds", "spherical"):
-            assert found == pytest.approx(np.array(known), abs=1e-14)
+            assert array == pytest.approx(np.array(expected), abs=1e-14)
         else:
-            assert found.tolist() == known
+            assert array.tolist() == expected
 
 
 @given(st.lists(questions(st.integers(2, 4)), min_size=1, max_size=5), betas)
-def test_many_questions_are_measured_as_each_by_itself(each: list[Worlds], beta: float) -> None:
-    alike = [replace(one, compat=each[0].compat) for one in each]
+def test_many_questions_are_measured_as_each_by_itself(every: list[Worlds], beta: float) -> None:
+    alike = [replace(one, compat=every[0].compat) for one in every]
     many = measured(alike, "log")
     assert many.each.tolist() == [one.asd("log") for one in alike]
     chosen = many.each_chosen([beta])
