@@ -126,7 +126,6 @@ class Comparison:
         return str(comparison_finding(self))
 
     def _repr_markdown_(self) -> str:
-        """Notebook display."""
         return comparison_finding(self).text("markdown")
 
     @property

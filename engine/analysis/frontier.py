@@ -106,8 +106,6 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class RowCost:
-    """Cost of one row by itself."""
-
     name: str
     problems: int
     """Problems with at least one cell of the row run."""
@@ -134,7 +132,6 @@ class Costs:
 
 
 def row_costs(run: RunRows, run_calls: RunCalls, prices: PriceList) -> Costs:
-    """Costs of the rows of a run."""
     prices = prices.named(run.sweep.meanings)
     every = run_calls.calls.values()
     by_row: list[list[PaidCall]] = [[] for _ in run.names]

@@ -171,7 +171,6 @@ def score_finding(
     error: ErrorKind = "cr3",
     interval: Interval = "t",
 ) -> Finding:
-    """Every measure under each score, setting by setting."""
     settings, ways = by_setting(every, by), ways_of(every, ways)
     lines, raters = list[ScoredLine](), list[_Rated]()
 

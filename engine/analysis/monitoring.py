@@ -179,7 +179,6 @@ def _cell(get: Callable[[Monitor], Estimate | float | None], line: Monitor) -> s
 
 
 def _means(values: Floats, problem: Places, count: int) -> Floats:
-    """The mean of the values of each problem, NaN without one."""
     present = ~np.isnan(values)
     sums = np.bincount(problem[present], values[present], count)
     counts = np.bincount(problem[present], minlength=count)

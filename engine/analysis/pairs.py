@@ -46,8 +46,8 @@ def rows_meant(word: str, rows: Sequence[GridRow], names: Sequence[str]) -> list
 def pairs_meant(
     first: str, second: str, rows: Sequence[GridRow], names: Sequence[str]
 ) -> list[tuple[int, int]]:
-    """Contrasts between rows that match two words, those with the same agent and judge if there are
-    any; a row without an agent pairs with any. UsageError if both match only the same row."""
+    """Contrasts between rows that match two words, preferably with the same agent and judge; a
+    row without an agent pairs with any. UsageError if both match only the same row."""
     ones, twos = rows_meant(first, rows, names), rows_meant(second, rows, names)
     every = [(one, two) for one, two in product(ones, twos) if one != two]
     if not every:
@@ -58,8 +58,8 @@ def pairs_meant(
 def one_pair_meant(
     first: str, second: str, rows: Sequence[GridRow], names: Sequence[str]
 ) -> tuple[int, int]:
-    """The only contrast between rows that match two words. UsageError, listing them, if there are
-    several."""
+    """The only contrast between rows that match two words. UsageError lists
+    them if several match."""
     pairs = pairs_meant(first, second, rows, names)
     if len(pairs) > 1:
         several = "\n  ".join(f"{names[a]} - {names[b]}" for a, b in pairs[:MAX_LISTED])
@@ -119,8 +119,7 @@ def read_pair(text: str) -> tuple[str, str]:
 def of_same_roles(
     pairs: list[tuple[int, int]], ours: Sequence[GridRow], theirs: Sequence[GridRow]
 ) -> list[tuple[int, int]]:
-    """Those with the same agent and judge if there are any, else all; a row without an agent pairs
-    with any."""
+    """Pairs with the same agent and judge if any, else all; a row without an agent fits any."""
 
     def same(one: GridRow, two: GridRow) -> bool:
         return one.judge == two.judge and (one.agent == two.agent or not one.agent or not two.agent)

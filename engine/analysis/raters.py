@@ -30,7 +30,6 @@ class Verdicts:
 
     @property
     def largest(self) -> Floats:
-        """The largest probability of each verdict."""
         largest: Floats = np.nanmax(self.probs, axis=1)
         return largest
 
@@ -101,8 +100,6 @@ def _means(values: Floats, best: Flags) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Rater:
-    """Quality of one judge."""
-
     judge: str
     n: int
     right: Estimate
@@ -265,7 +262,6 @@ def trajectory(every: Judgements) -> Iterator[Step]:
 
 
 def raters_part(every: Judgements, title: str) -> Part:
-    """Quality of each judge, the best first."""
     columns = [
         word("judge", "judge"),
         number("n", "n"),

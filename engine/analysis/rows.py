@@ -171,7 +171,6 @@ class OutcomesRead:
 def pairs_within(
     run: RunRows, baseline: str | None, pairs: Literal["all"] | None, texts: Sequence[str]
 ) -> list[tuple[int, int]]:
-    """Pairs of rows of one run to compare."""
     rows, names = run.sweep.rows, run.names
     if len(rows) < 2:
         raise UsageError(f"{run.folder} has one row, {names[0]}: a contrast needs two")
@@ -191,7 +190,6 @@ def pairs_within(
 
 
 def pairs_between(first: RunRows, second: RunRows, texts: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of rows of two runs to compare."""
     ours, theirs = first.sweep.rows, second.sweep.rows
     pairs = [] if texts else list(matched(ours, theirs).items())
     for words in texts:

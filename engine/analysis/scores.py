@@ -131,8 +131,6 @@ def number_of(score: Any, place: str) -> float | None:
 
 
 class MeanScore(NamedTuple):
-    """The mean score of one row."""
-
     row: str
     parts: ScoreRow
     n: int

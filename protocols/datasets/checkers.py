@@ -38,8 +38,6 @@ _BUILTINS = frozenset(f"name '{name}' is not defined" for name in dir(builtins))
 
 
 class Grade(NamedTuple):
-    """The result of a check."""
-
     right: bool | None
     """None: ungraded."""
     reason: str = ""

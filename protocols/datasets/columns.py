@@ -221,8 +221,6 @@ class Columns(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The choices of one question."""
-
     raw: tuple[str, ...]
     """As the table has them; empty for a blank one."""
     texts: tuple[str, ...]

@@ -81,8 +81,6 @@ class Task(NamedTuple):
 
 
 class Graded(NamedTuple):
-    """A proposal with its grade."""
-
     id: str
     task: Task
     proposal: Proposal

@@ -75,8 +75,6 @@ class DataRow(BaseModel):
 
 
 class AnyRow(BaseModel):
-    """A row with any fields."""
-
     model_config = ConfigDict(extra="allow")
 
 
@@ -378,8 +376,8 @@ def _arrow_rows(path: Path, parquet: bool) -> Iterator[Row]:
 
 
 def _value(file: str, line: int, text: str, shape: str) -> Any:
-    """The JSON value of a text. line: of its first character; shape: what the file should look
-    like, for the error."""
+    """The JSON value of a text. line: of its first character; shape: the expected form of the
+    file, for the error."""
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as exc:

@@ -18,8 +18,6 @@ TableRows: TypeAlias = list[tuple[object, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point with its intervals."""
-
     label: str
     x: float
     y: float

@@ -39,8 +39,6 @@ SIMULATED = "SIMULATED"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a part."""
-
     head: str = ""
     cell: Cell | None = None
     """The text of a cell, from the line; None keeps the column out of tables for people."""

@@ -28,8 +28,6 @@ Span: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class ForestLine:
-    """One row of a forest plot."""
-
     row: int
     """Its number in the sweep, from 0."""
     protocol: str

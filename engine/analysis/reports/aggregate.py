@@ -321,7 +321,6 @@ class CellIndex:
         self.cluster = codes_of(self.clusters)[self.problem]
 
     def places(self, row: int) -> Places:
-        """The place in the sweep of each cell of a row."""
         start, answers = self.starts[self.problem], self.answers[self.problem]
         places: Places = start * self._rows + (self.draw * self._rows + row) * answers + self.side
         return places

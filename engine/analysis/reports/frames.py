@@ -114,7 +114,6 @@ class FrameReader:
             self._judge_right[places] = self._table.counted_right(row)
 
     def rows(self) -> TableLines:
-        """The lines of the table of rows."""
         return list(_rows(score_rows(self._table, self._source.score), self._axes))
 
     def problems(self, numbers: range) -> Lines:
@@ -204,7 +203,6 @@ def _cell(
 
 
 def _rows(results: Results, axes: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """The figures of the report's own lines."""
     plain = finding(results).parts[0].plain()
     for n, (line, result) in enumerate(zip(plain, results.rows, strict=True)):
         asd = result.samples.asd

@@ -88,8 +88,6 @@ def _choices(results: Results, names: Sequence[Column]) -> Iterable[Part]:
 
 
 class _Measured(NamedTuple):
-    """A measure of one row."""
-
     row: RowResult
     name: str
     mean: Mean

@@ -282,8 +282,6 @@ class HealthIssue:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The health of a run as it stands."""
-
     cells: int
     """Cells that were run."""
     verdicts: int

@@ -160,7 +160,7 @@ def _with_lift(lines: Sequence[Line]) -> Mapping[str, Field]:
 
 
 def _provenance(results: Results) -> Iterator[str]:
-    """What a later reader needs to make the table again."""
+    """Facts that a later reader needs to make the table again."""
     seeds = sorted({row.axes.seed for row in results.rows if row.axes.seed is not None})
     seed = f", seed {', '.join(map(str, seeds))}" * bool(seeds)
     yield f"oversight-bench {version('oversight-bench')}, sweep {results.name}{seed}"

@@ -388,7 +388,7 @@ class Scored:
         )
 
     def _asd(self, counting: Flags, agent_scores: Floats) -> Influences | None:
-        """ASD of the judgements that count. own: their agent scores."""
+        """ASD of the judgements that count."""
         if self.complete:
             return self._mean(self._summed(agent_scores), counting, self._ends)
         shares = self._shares(np.ones_like(counting))

@@ -26,8 +26,6 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassScores:
-    """The scores of runs of one class."""
-
     ids: tuple[str, ...]
     scores: Floats
     groups: tuple[str, ...]
