@@ -48,8 +48,8 @@ TRUTHS: dict[str, list[str]] = {
         "cross_examination::a_judge_whose_best_speech_is_known_hears_it_from_both_sides",
     ],
     "interactive_debate": ["debates::evidence_brought_out_by_questions_decides_for_the_truth"],
-    "open_consultancy": ["engine/beside::open_protocols_are_split_by_the_agents_choice"],
-    "open_debate": ["engine/beside::open_protocols_are_split_by_the_agents_choice"],
+    "open_consultancy": ["engine/beside::open_protocols_are_split_by_the_choice_of_the_agent"],
+    "open_debate": ["engine/beside::open_protocols_are_split_by_the_choice_of_the_agent"],
     "double_consultancy": [
         "debates::a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence"
     ],
