@@ -121,10 +121,10 @@ def prompt(call: Call) -> Prompt:
 
 
 def laid_out(
-    rules: str, transcript: Transcript, task: str, words: str, side: str = "", **marks: str | int
+    rules: str, transcript: Transcript, task: str, prose: str, side: str = "", **marks: str | int
 ) -> tuple[Message, ...]:
     """A prompt with rules and instructions of a test's own."""
-    todo = Instructions(task, Words(words), side=side, marks=tuple(marks.items()))
+    todo = Instructions(task, Words(prose), side=side, marks=tuple(marks.items()))
     return messages(Words(rules), transcript, todo, default_prompts())
 
 
