@@ -62,7 +62,7 @@ TRUTHS: dict[str, list[str]] = {
     ],
     "proposer_critic": ["helpers::a_judge_who_trusts_the_critic_is_as_good_as_the_critic"],
     "market_making": [
-        "claims::where_nothing_is_claimed_a_liar_wins",
+        "claims::a_liar_wins_if_nothing_is_claimed",
         "debates::a_market_that_knows_the_judge_answers_what_it_believes_of_all_that_can_be_said",
         "debates::trade_ends_at_the_fixed_point_of_the_market",
         SIM,
