@@ -128,7 +128,7 @@ def test_a_crash_is_logged_once_with_its_cell_and_its_traceback(caplog):
 
 def test_text_that_cannot_be_written_is_replaced_in_a_failure(caplog):
     # A captured record of half a character could not be handed from one process to another.
-    caplog.set_level(logging.CRITICAL, "oversight.engine.run.lanes")
+    caplog.set_level(logging.CRITICAL, "oversight")
     results, _ = ran(sweep(problems=1), failing(lambda call: True, OSError("no file \udce9.txt")))
     assert results[0] == Failure("crash", "OSError: no file ?.txt")
 
