@@ -21,7 +21,7 @@ def muddled(share: float) -> str:
 
 
 @pytest.fixture(scope="session")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     @cache
     def run(sweep: str = SWEEP, *flags: str) -> Path:
         place = tmp_path_factory.mktemp("kept")

@@ -1,3 +1,3 @@
-from tests.engine.kept_runs import kept
+from tests.engine.kept_runs import runs
 
-__all__ = ["kept"]
+__all__ = ["runs"]

@@ -28,9 +28,9 @@ from tests.engine.kept_runs import Kept, muddled
 OTHER_JUDGE = SWEEP.replace("judges: sim/judge", "judges: sim/medium")
 
 
-def test_a_run_does_not_differ_from_a_rerun_of_it(kept: Kept, command: Command) -> None:
-    runs = (kept(), kept(f"{SWEEP}# again\n"))
-    output = json.loads(command("compare", *runs, "--json").out)
+def test_a_run_does_not_differ_from_a_rerun_of_it(runs: Kept, command: Command) -> None:
+    both = (runs(), runs(f"{SWEEP}# again\n"))
+    output = json.loads(command("compare", *both, "--json").out)
     assert len(output["contrasts"]) == 5 and not output["notes"]
     for one in output["contrasts"]:
         assert (one["difference"]["value"], one["p"]) == (0, 1)
@@ -38,15 +38,15 @@ def test_a_run_does_not_differ_from_a_rerun_of_it(kept: Kept, command: Command) 
 
 
 def test_another_judge_or_data_set_is_said_not_to_be_the_same_instrument(
-    kept: Kept, command: Command
+    runs: Kept, command: Command
 ) -> None:
-    text = command("compare", kept(), kept(OTHER_JUDGE, "--limit", "3")).out
+    text = command("compare", runs(), runs(OTHER_JUDGE, "--limit", "3")).out
     assert "not the same instrument: judge sim/judge stated in one, sim/medium stated in" in text
     assert "3 problems are in both runs; 4 in the first, 3 in the second." in text
 
 
-def test_pictures_and_pages_compare_two_runs_as_the_command_does(kept: Kept) -> None:
-    a, b = kept(), kept(OTHER_JUDGE)
+def test_pictures_and_pages_compare_two_runs_as_the_command_does(runs: Kept) -> None:
+    a, b = runs(), runs(OTHER_JUDGE)
     tested = compare_rows(read_rows(a), read_rows(b)).contrasts
     with RunReader(a) as first, RunReader(b) as second:
         lines = compared(first, second, "brier").lines
@@ -58,8 +58,8 @@ def test_pictures_and_pages_compare_two_runs_as_the_command_does(kept: Kept) -> 
     assert {line.judge for line in lines} == {"sim/judge stated − sim/medium stated"}
 
 
-def test_a_comparison_fits_its_terminal_and_keeps_every_word(kept: Kept) -> None:
-    finding = comparison_finding(compare_rows(read_rows(kept())), flips=True)
+def test_a_comparison_fits_its_terminal_and_keeps_every_word(runs: Kept) -> None:
+    finding = comparison_finding(compare_rows(read_rows(runs())), flips=True)
     names = {word for line in finding.parts[0].lines for word in line.contrast.first.split()}
     for width in (60, 80, 100, 200):
         text = finding.text("text", width)
@@ -68,9 +68,9 @@ def test_a_comparison_fits_its_terminal_and_keeps_every_word(kept: Kept) -> None
 
 
 def test_two_words_compare_the_rows_with_the_same_agent_and_judge(
-    kept: Kept, command: Command
+    runs: Kept, command: Command
 ) -> None:
-    run = kept()
+    run = runs()
     output = json.loads(command("compare", run, "--contrast", "Debate - consultancy", "--json").out)
     ends = [(one["first"][-6:], one["second"][-6:]) for one in output["contrasts"]]
     assert ends == [("strong", "strong"), ("m/weak", "m/weak")]
@@ -82,8 +82,8 @@ def test_two_words_compare_the_rows_with_the_same_agent_and_judge(
     assert (wrong.code, "mean the same row" in wrong.err) == (2, True)
 
 
-def test_every_format_has_every_contrast(kept: Kept, command: Command) -> None:
-    run = kept()
+def test_every_format_has_every_contrast(runs: Kept, command: Command) -> None:
+    run = runs()
     for format in ("text", "markdown", "latex"):
         out = command("compare", run, "--pairs", "all", "--format", format).out
         assert out.count("undecided") + out.count("better") + out.count("equivalent") >= 10
@@ -94,8 +94,8 @@ def test_every_format_has_every_contrast(kept: Kept, command: Command) -> None:
     assert len(rows) == 10 and some < set(rows[0])
 
 
-def test_python_compares_what_the_command_line_does(kept: Kept, command: Command) -> None:
-    run = kept()
+def test_python_compares_what_the_command_line_does(runs: Kept, command: Command) -> None:
+    run = runs()
     for second, family in (("naive judge", 4), ("consultancy strong", 1)):
         words = f"debate strong - {second}"
         comparison = oversight.compare(run, contrasts=[words])
@@ -114,8 +114,8 @@ def test_pair_of_rows_is_read_or_refused_with_an_example() -> None:
             read_pair(text)
 
 
-def test_all_pairs_give_every_row_the_ranks_that_it_may_have(kept: Kept, command: Command) -> None:
-    run = kept()
+def test_all_pairs_give_every_row_the_ranks_that_it_may_have(runs: Kept, command: Command) -> None:
+    run = runs()
     output = json.loads(command("compare", run, "--pairs", "all", "--json").out)
     ranks = {rank["row"]: (rank["best"], rank["worst"]) for rank in output["ranks"]}
     assert set(ranks) == set(read_rows(run).names)
@@ -148,19 +148,19 @@ def _on(place: Path, first: int, count: int, group: str = "") -> str:
     return json.dumps(sweep)
 
 
-def test_a_group_of_problems_that_decides_by_itself_is_told(place: Path, kept: Kept) -> None:
+def test_a_group_of_problems_that_decides_by_itself_is_told(place: Path, runs: Kept) -> None:
     swayed = []
     # Ten of twelve problems share a text; each other problem has little influence.
     for group in ("", "text"):
-        run = read_rows(kept(_on(place, 0, 12, group)))
+        run = read_rows(runs(_on(place, 0, 12, group)))
         comparison = compare_rows(run, None, replace(BY_DEFAULT, pairs="all"))
         swayed.append(any(one.swayed for one in comparison.contrasts))
         assert ("result by more than its standard error" in str(comparison)) == swayed[-1]
     assert swayed == [False, True]
 
 
-def test_clusters_and_errors_of_a_run_are_the_requested_ones(place: Path, kept: Kept) -> None:
-    run = read_rows(kept())
+def test_clusters_and_errors_of_a_run_are_the_requested_ones(place: Path, runs: Kept) -> None:
+    run = read_rows(runs())
     grouped = {
         name: replace(mean, ways={"problem": np.resize(["a", "b"], mean.n)})
         for name, mean in run.asd("brier").items()
@@ -179,10 +179,10 @@ def test_clusters_and_errors_of_a_run_are_the_requested_ones(place: Path, kept: 
 
 
 def test_the_sweep_file_says_with_which_intervals_a_run_is_read(
-    kept: Kept, command: Command
+    runs: Kept, command: Command
 ) -> None:
     text = SWEEP.replace("limit: 4", "limit: 12")
-    run = kept(text.replace("agents:", "interval: conservative\nagents:"))
+    run = runs(text.replace("agents:", "interval: conservative\nagents:"))
 
     def kinds(*words: str) -> list[str | None]:
         """Kinds of intervals of differences, or of ASDs."""
@@ -210,8 +210,8 @@ def test_the_sweep_file_says_with_which_intervals_a_run_is_read(
     assert "conservative" not in {kind for kind in kinds("compare", "--error", "cr1")}
 
 
-def test_flips_and_bounds_follow_from_the_verdicts(kept: Kept) -> None:
-    run = read_rows(kept(muddled(0.3)))
+def test_flips_and_bounds_follow_from_the_verdicts(runs: Kept) -> None:
+    run = read_rows(runs(muddled(0.3)))
     comparison = compare_rows(run, None, replace(BY_DEFAULT, pairs="all"))
     assert any(one.bounds.low < one.bounds.high for one in comparison.contrasts)
     for contrast in comparison.contrasts:

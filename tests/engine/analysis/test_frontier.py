@@ -51,9 +51,9 @@ def test_rows_that_are_as_good_for_less_bar_the_others() -> None:
 
 
 def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
-    kept: Kept, command: Command
+    runs: Kept, command: Command
 ) -> None:
-    run = kept()
+    run = runs()
     output = json.loads(command("measure", "frontier", run, "--json").out)
     assert (output["axis"], output["measure"]) == ("tokens", "lift")
     cheapest = min(output["frontier"], key=lambda row: row["cost"])
@@ -121,8 +121,8 @@ def test_cost_of_rows_is_the_sum_of_their_calls() -> None:
     assert [getattr(alone[1], name) for name in figures] == [2, 700, 70, 0, 770]
 
 
-def test_rows_without_a_naive_judge_are_worth_their_asd(kept: Kept, command: Command) -> None:
-    run = kept(MIXED.replace("naive_judge", "propaganda"))
+def test_rows_without_a_naive_judge_are_worth_their_asd(runs: Kept, command: Command) -> None:
+    run = runs(MIXED.replace("naive_judge", "propaganda"))
     output = json.loads(command("measure", "frontier", run, "--json").out)
     assert output["measure"] == "ASD"
     rows = json.loads(command("report", run, "--json").out)["rows"]
@@ -131,8 +131,8 @@ def test_rows_without_a_naive_judge_are_worth_their_asd(kept: Kept, command: Com
     }
 
 
-def test_costs_of_a_sample_are_per_sampled_problem(kept: Kept) -> None:
-    rows = read_rows(kept(MIXED.replace("limit: 2", "limit: 12")))
+def test_costs_of_a_sample_are_per_sampled_problem(runs: Kept) -> None:
+    rows = read_rows(runs(MIXED.replace("limit: 2", "limit: 12")))
     sample = sampled_costs(rows)
     first = frozenset(problem.id for problem in rows.run.sweep.problems[:10])
     calls = calls_of_run(rows.run, first)

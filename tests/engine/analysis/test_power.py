@@ -32,10 +32,10 @@ protocols: [naive_judge, propaganda, consultancy]
 
 
 def test_pilot_gives_the_variance_of_the_measured_differences(
-    place: Path, kept: Kept, command: Command
+    place: Path, runs: Kept, command: Command
 ) -> None:
     (place / "drawn.yaml").write_text(DRAWN)
-    run = read_rows(kept(DRAWN))
+    run = read_rows(runs(DRAWN))
     means = run.asd("brier")
     apart = means["propaganda"].values - means["consultancy"].values
     spread, n = pilot_spread(run, 1, 2, "brier")
@@ -98,8 +98,8 @@ def test_half_of_a_question_about_power_is_refused(place: Path, command: Command
     assert (wrong.code, "two rows" in wrong.err) == (2, True), wrong.err
 
 
-def test_a_report_says_what_its_problems_could_have_found(kept: Kept, command: Command) -> None:
-    run = kept()
+def test_a_report_says_what_its_problems_could_have_found(runs: Kept, command: Command) -> None:
+    run = runs()
     text = " ".join(command("report", run, "--notes").out.split())
     assert "minus the naive judge's; too few problems to detect any" in text
     assert "4 problems: no difference can be seen; see oversight plan SWEEP --contrast" in text

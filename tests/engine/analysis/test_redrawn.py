@@ -47,9 +47,9 @@ def test_a_verdict_drawn_again_is_of_the_same_transcript_and_the_mean_of_its_dra
         Redrawn(StatedJudge("sim/judge"), 0)
 
 
-def test_a_run_with_more_verdicts_goes_on_from_one_with_a_single_one(kept: Kept) -> None:
-    one = read_rows(kept(REDRAWN.format(draws=1, judge="sim/judge")))
-    three = read_rows(kept(REDRAWN.format(draws=1, judge=AGAIN)))
+def test_a_run_with_more_verdicts_goes_on_from_one_with_a_single_one(runs: Kept) -> None:
+    one = read_rows(runs(REDRAWN.format(draws=1, judge="sim/judge")))
+    three = read_rows(runs(REDRAWN.format(draws=1, judge=AGAIN)))
     # A pick among drafts is made once, so the speeches are the same.
     for row in (0, 1):
         single = one.table.scored(row, "brier")

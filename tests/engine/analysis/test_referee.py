@@ -38,8 +38,8 @@ def brier(p: list[float], answer: int) -> float:
 
 
 @pytest.mark.wire
-def test_every_figure_can_be_reckoned_from_the_outcomes(kept: Kept, command: Command) -> None:
-    folder = kept(SWEEP)
+def test_every_figure_can_be_reckoned_from_the_outcomes(runs: Kept, command: Command) -> None:
+    folder = runs(SWEEP)
     run = RunReader(folder)
     best = {problem.id: problem.best for problem in run.problems}
     worlds: dict[tuple[str, ...], dict[str, dict[int, list[float]]]] = defaultdict(dict)

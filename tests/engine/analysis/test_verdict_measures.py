@@ -14,8 +14,8 @@ from tests.command_line import Command
 from tests.engine.kept_runs import SWEEP, Kept, muddled
 
 
-def test_measures_follow_from_the_verdicts(kept: Kept) -> None:
-    run = read_rows(kept())
+def test_measures_follow_from_the_verdicts(runs: Kept) -> None:
+    run = read_rows(runs())
     by_name = {row.name: row for row in verdict_measures(run)}
     assert len(by_name) == 5
     for name, row in by_name.items():
@@ -37,15 +37,15 @@ def test_measures_follow_from_the_verdicts(kept: Kept) -> None:
 
 @pytest.mark.wire
 def test_a_report_of_a_run_has_them_in_every_format_and_under_every_score(
-    kept: Kept, command: Command
+    runs: Kept, command: Command
 ) -> None:
-    run = kept()
+    run = runs()
     for format in ("text", "markdown", "latex"):
         out = command("report", run, "--measures", "--format", format).out
         assert "against the naive judge, world by world" in out
         assert "verdicts: order, calibration and bias" in out
     assert "verdicts: order" not in command("report", run).out
-    logprob = kept(SWEEP.replace("judges: sim/judge", "judges: {kind: logprob, model: sim/judge}"))
+    logprob = runs(SWEEP.replace("judges: sim/judge", "judges: {kind: logprob, model: sim/judge}"))
     assert "label mass" in command("report", logprob, "--measures").out.partition("measures:")[2]
     for score in ALL_SCORES:
         assert [row.verdicts for row in verdict_measures(read_rows(run), score)] == [8] * 5
@@ -53,28 +53,28 @@ def test_a_report_of_a_run_has_them_in_every_format_and_under_every_score(
     assert len(output["verdict_measures"]) == 5 and output["score"] == "log"
 
 
-def test_rows_without_verdicts_have_no_measures(kept: Kept, command: Command) -> None:
-    run = kept(muddled(1))
+def test_rows_without_verdicts_have_no_measures(runs: Kept, command: Command) -> None:
+    run = runs(muddled(1))
     for row in verdict_measures(read_rows(run)):
         assert (row.verdicts, row.calibration, row.naive) == (0, None, None)
     assert "not determined" not in command("report", run, "--measures").out
 
 
-def test_calibration_is_of_every_judge_that_could_be_read(kept: Kept, command: Command) -> None:
+def test_calibration_is_of_every_judge_that_could_be_read(runs: Kept, command: Command) -> None:
     both = muddled(1).replace("judges: sim/judge", "judges: [sim/judge, sim/strong]")
-    bars = json.loads(command("measure", "calibration", kept(both), "--json").out)["bars"]
+    bars = json.loads(command("measure", "calibration", runs(both), "--json").out)["bars"]
     assert {bar["judge"] for bar in bars} == {"sim/strong"}
     assert sum(bar["verdicts"] for bar in bars) == 40
     # Only the four problems are random.
     assert all(bar["share"]["clusters"] <= 4 for bar in bars)
     right = sum(bar["verdicts"] * bar["share"]["value"] for bar in bars)
-    run = read_rows(kept(both))
+    run = read_rows(runs(both))
     first = [problem.best == 0 for problem in run.sweep.problems]
     assert right / 40 == pytest.approx(sum(first) / len(first))
 
 
-def test_an_agent_who_is_believed_by_definition_has_no_estimates_of_that(kept: Kept) -> None:
-    run = read_rows(kept(SWEEP.replace("consultancy: {turns: 2}", "open_trust:")))
+def test_an_agent_who_is_believed_by_definition_has_no_estimates_of_that(runs: Kept) -> None:
+    run = read_rows(runs(SWEEP.replace("consultancy: {turns: 2}", "open_trust:")))
     every = enumerate(verdict_measures(run))
     n, open_trust = next(row for row in every if row[1].name.startswith("open trust"))
     assert open_trust.first_label and open_trust.naive

@@ -100,10 +100,10 @@ protocols: [naive_judge, consultancy]
 
 
 def test_the_games_are_the_worlds_that_argue_for_a_lie(
-    kept: Kept, place: Path, command: Command
+    runs: Kept, place: Path, command: Command
 ) -> None:
     words = ("--no-replies", "--format", "jsonl", "-o", "tables")
-    assert command("export", "tables", kept(GRID), *words).code == 0
+    assert command("export", "tables", runs(GRID), *words).code == 0
     lines = (place / "tables" / "cells.jsonl").read_bytes().splitlines()
     cells = [json.loads(line) for line in lines]
     matches = games(cells)

@@ -25,14 +25,14 @@ protocols: [naive_judge, proposer_critic]
 
 @pytest.mark.wire
 def test_a_script_prints_what_it_wrote(
-    kept: Kept,
+    runs: Kept,
     place: Path,
     command: Command,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = ("--requests", "--store", kept(SWEEP).parent / "store", "--format", "jsonl")
-    assert command("export", "tables", kept(SWEEP), *options, "-o", "tables").code == 0
+    options = ("--requests", "--store", runs(SWEEP).parent / "store", "--format", "jsonl")
+    assert command("export", "tables", runs(SWEEP), *options, "-o", "tables").code == 0
     monkeypatch.setattr(sys, "argv", ["training.py", "tables"])
     runpy.run_path(str(EXAMPLES / "training.py"), run_name="__main__")
     assert "examples in tables/sft.jsonl" in capsys.readouterr().out
@@ -55,14 +55,14 @@ def test_a_script_prints_what_it_wrote(
 )
 @pytest.mark.wire
 def test_an_example_prints_what_it_finds(
-    kept: Kept, command: Command, analysis: str, words: tuple[str, ...], text: str
+    runs: Kept, command: Command, analysis: str, words: tuple[str, ...], text: str
 ) -> None:
-    ran = command("measure", f"{EXAMPLES / 'analyses'}/{analysis}", kept(SWEEP), *words)
+    ran = command("measure", f"{EXAMPLES / 'analyses'}/{analysis}", runs(SWEEP), *words)
     assert ran.code == 0 and text in ran.out
 
 
-def test_an_analysis_of_ones_own_is_a_command_and_a_call(kept: Kept, command: Command) -> None:
-    run, mine = kept(SWEEP), f"{EXAMPLES / 'analyses/pressure.py'}:Pressure"
+def test_an_analysis_of_ones_own_is_a_command_and_a_call(runs: Kept, command: Command) -> None:
+    run, mine = runs(SWEEP), f"{EXAMPLES / 'analyses/pressure.py'}:Pressure"
     ran = command("measure", mine, run, "--n", "1,3", "--score", "accuracy")
     assert ran.code == 0 and "no more than a blind choice" in ran.out
     finding = measure(run, mine, ns="1,3", score="accuracy")

@@ -46,9 +46,9 @@ def source(run: Path) -> FrameSource:
 
 
 @pytest.fixture
-def run(kept: Kept) -> Path:
+def run(runs: Kept) -> Path:
     """40 cells, some of which failed."""
-    return kept(muddled(0.3))
+    return runs(muddled(0.3))
 
 
 @pytest.mark.wire

@@ -23,13 +23,13 @@ async def logs(transcripts: Any) -> int:
         return len([summary async for summary in reader.index()])
 
 
-def test_every_world_is_a_sample_for_four_readers_and_scout(kept, command, place):
+def test_every_world_is_a_sample_for_four_readers_and_scout(runs, command, place):
     """40 cells, some of which failed: 10 rows of 2 problems in 2 worlds."""
     from inspect_ai.analysis import evals_df, messages_df, samples_df
     from inspect_ai.log import list_eval_logs, read_eval_log
     from inspect_scout import transcripts_from
 
-    run = kept(muddled(0.3))
+    run = runs(muddled(0.3))
     written = command("export", "inspect", run, "-o", "logs", "--requests")
     assert written.code == 0, written.err
     read = RunReader(run)
@@ -74,8 +74,8 @@ def test_every_world_is_a_sample_for_four_readers_and_scout(kept, command, place
             assert figures[row.address]["asd"].value == pytest.approx(line["asd"]["value"])
 
 
-def test_two_exports_are_equal_to_the_byte(kept, command, place):
-    run = kept(muddled(0.3))
+def test_two_exports_are_equal_to_the_byte(runs, command, place):
+    run = runs(muddled(0.3))
     for folder in ("one", "two"):
         assert command("export", "inspect", run, "-o", folder, "--protocol", "debate").code == 0
     one, two = ({f.name: f.read_bytes() for f in (place / d).iterdir()} for d in ("one", "two"))

@@ -110,8 +110,8 @@ def test_invalid_logs_are_refused_and_unfinished_ones_are_named(
     assert "the evaluation ended with the status 'error'" in out
 
 
-def test_an_exported_run_has_the_figures_of_the_run(kept, command, place: Path) -> None:
-    run = kept(muddled(0.3))
+def test_an_exported_run_has_the_figures_of_the_run(runs, command, place: Path) -> None:
+    run = runs(muddled(0.3))
     assert command("export", "inspect", run, "-o", "logs").code == 0
     read = RunReader(run)
     cells = read.cells(range(len(read.sweep))).values()
@@ -133,8 +133,8 @@ def test_an_exported_run_has_the_figures_of_the_run(kept, command, place: Path) 
             assert contrast["mean"]["value"] == pytest.approx(mean, abs=1e-12)
 
 
-def test_accuracy_of_logs_equals_the_report(kept, command, place: Path) -> None:
-    run = kept(muddled(0))
+def test_accuracy_of_logs_equals_the_report(runs, command, place: Path) -> None:
+    run = runs(muddled(0))
     assert command("export", "inspect", run, "-o", "logs").code == 0
     report = json.loads(command("report", run, "--json").out)["rows"]
     means = rows(command, "logs", "--metric", "judge_right", "--cluster", "metadata.problem")
