@@ -46,7 +46,7 @@ class Table:
     notes: tuple[str, ...] = ()
     alike: tuple[str, ...] = ()
     """Facts that hold for every line, such as `agent sim/strong`."""
-    whole: int = 0
+    fixed: int = 0
     """Number of columns, from the left, whose words are never wrapped."""
     heads: tuple[str, ...] = ()
     """By line, the heading that it stands under; () for none."""
@@ -201,7 +201,7 @@ def _fitted(table: Table, width: int, gap: int) -> Table:
     widest, longest = _widths(table)[: table.left], _longest_words(table)
     while _taken(replace(table, room=longest), gap) > width and len(table.head) > table.left + 1:
         table = _columns(table, range(len(table.head) - 1))
-    for least in (longest, (*longest[: table.whole], *[LEAST] * (table.left - table.whole))):
+    for least in (longest, (*longest[: table.fixed], *[LEAST] * (table.left - table.fixed))):
         while _taken(replace(table, room=tuple(widest)), gap) > width:
             spare = [size - end for size, end in zip(widest, least, strict=True)]
             if max(spare, default=0) <= 0:
@@ -216,7 +216,7 @@ def _longest_words(table: Table) -> tuple[int, ...]:
     sizes = []
     for n, size in enumerate(_widths(table)[: table.left]):
         words = [word for line in (table.head, *table.body) for word in line[n].split()]
-        sizes.append(size if n < table.whole else min(size, max(map(len, words), default=0)))
+        sizes.append(size if n < table.fixed else min(size, max(map(len, words), default=0)))
     return tuple(sizes)
 
 

@@ -32,7 +32,7 @@ def list_text(listed: Sequence[StoreEntry], width: int | None) -> str:
         )
         for entry in listed
     )
-    return as_text(Table("stored replies, the newest first", head, tuple(body), left=5, whole=5))
+    return as_text(Table("stored replies, the newest first", head, tuple(body), left=5, fixed=5))
 
 
 def _clipped(text: str, width: int) -> str:

@@ -92,7 +92,7 @@ def test_name_that_all_lines_share_stands_above_them_once():
 def test_a_name_that_is_to_be_typed_is_never_shortened():
     name = "runs/a-very-long-name-of-a-run-4bb1"
     body = (name, "s", "1"), ("runs/b", "t", "2")
-    assert name in as_text(Table("t", ("run", "sweep", "cells"), body, 2, whole=1), 30)
+    assert name in as_text(Table("t", ("run", "sweep", "cells"), body, 2, fixed=1), 30)
 
 
 def test_markdown_is_a_table_that_says_where_columns_stand():

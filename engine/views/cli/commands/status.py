@@ -44,7 +44,7 @@ def _list(place: Path, as_json: bool) -> None:
     if as_json:
         show_json(part.plain())
     elif runs:
-        show(as_text(replace(part.table(), whole=1), width()))
+        show(as_text(replace(part.table(), fixed=1), width()))
     elif not faults:
         say(f"no runs in {place} yet; start one: oversight demo, or oversight run SWEEP")
     for fault in faults:
