@@ -54,9 +54,9 @@ def opened(browser: Any, **how: Any) -> Iterator[Any]:
 
 def asked_by(page: Any) -> list[str]:
     """Every address that a page asks for from now on."""
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    return asked
+    addresses: list[str] = []
+    page.on("request", lambda request: addresses.append(request.url))
+    return addresses
 
 
 def faults_in(page: Any) -> list[str]:
@@ -64,7 +64,7 @@ def faults_in(page: Any) -> list[str]:
     faults: list[str] = []
     page.on("pageerror", lambda fault: faults.append(str(fault)))
     page.on(
-        "console", lambda told: faults.append(told.text) if told.type in ("error", "warning") else 0
+        "console", lambda line: faults.append(line.text) if line.type in ("error", "warning") else 0
     )
     return faults
 
@@ -74,30 +74,30 @@ def violations(page: Any) -> list[str]:
     driver puts axe into the page, since the policy would refuse it."""
     page.evaluate(AXE.read_text())
     tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-    found = []
+    problems = []
     for scheme, rules in (
         ("dark", {"type": "rule", "values": ["color-contrast"]}),
         ("light", {"type": "tag", "values": tags}),
     ):
         page.emulate_media(color_scheme=scheme)
-        told = page.evaluate(
+        result = page.evaluate(
             "rules => axe.run(document, {resultTypes: ['violations'], runOnly: rules,"
             " preload: false})",
             rules,
         )
-        found += [
-            f"{scheme}, {each['id']}: {each['nodes'][0]['html'][:200]} "
-            f"{each['nodes'][0]['failureSummary'][:300]}"
-            for each in told["violations"]
+        problems += [
+            f"{scheme}, {violation['id']}: {violation['nodes'][0]['html'][:200]} "
+            f"{violation['nodes'][0]['failureSummary'][:300]}"
+            for violation in result["violations"]
         ]
-    return found
+    return problems
 
 
 def unpacked(file: Path) -> str:
     """A page of a site as its script unpacks it."""
     text = file.read_text()
-    found = re.search(r'id="packed" hidden>([^<]+)<', text)
-    return text + decompress(b64decode(found[1])).decode() if found else text
+    match = re.search(r'id="packed" hidden>([^<]+)<', text)
+    return text + decompress(b64decode(match[1])).decode() if match else text
 
 
 @contextmanager

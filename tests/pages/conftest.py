@@ -55,8 +55,8 @@ def hard(place: Path) -> Path:
 def ran(sweep: str, place: Path) -> Path:
     """The run folder of a sweep."""
     name = sweep.partition("\n")[0].removeprefix("name: ")
-    done = run_in(place, "sweep.yaml", sweep)
-    assert done.code in (0, 1), done.err
+    run = run_in(place, "sweep.yaml", sweep)
+    assert run.code in (0, 1), run.err
     return next((place / "runs").glob(f"{name}-*"))
 
 
@@ -72,11 +72,11 @@ def browser() -> Iterator[Any]:
     pytest.importorskip("playwright.sync_api", reason="needs oversight-bench[browser]")
     if not CHROMIUM:
         pytest.skip("needs chromium: apt-get install chromium")
-    with chromium() as found:
-        yield found
+    with chromium() as browser:
+        yield browser
 
 
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
-    with opened(browser) as made:
-        yield made
+    with opened(browser) as page:
+        yield page

@@ -32,15 +32,15 @@ FORM = """{"type": "object", "properties": {"reasoning": {"type": "string"},
 def at_desk(
     folder: Path, calls: Iterable[Call], settings: QueueSettings = PLAIN, raters: int = 1
 ) -> Iterator[tuple[TaskQueue, list[str]]]:
-    """A desk that is served in a thread of its own, as the browser needs this one; its raters'
+    """A desk that is served in another thread, as the browser needs this one; its raters'
     links."""
     ready, ended = threading.Event(), threading.Event()
     links: list[str] = []
-    made: list[TaskQueue] = []
+    queues: list[TaskQueue] = []
 
     async def serve() -> None:
         desk = TaskQueue(seated_raters(folder, ["raters"], raters), folder, StopToken(), settings)
-        made.append(desk)
+        queues.append(desk)
         waiting = [asyncio.ensure_future(desk(call)) for call in calls]
         server = RaterServer(desk)
         async with server.serving(0) as root:
@@ -49,15 +49,15 @@ def at_desk(
             await asyncio.to_thread(ended.wait)
             # Pages that wait are told so, and hold the server up no longer.
             desk.finish()
-        for each in waiting:
-            each.cancel()
+        for task in waiting:
+            task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
         assert ready.wait(PATIENCE)
-        yield made[0], links
+        yield queues[0], links
     finally:
         ended.set()
         thread.join()
@@ -80,10 +80,10 @@ def voted() -> Call:
 
 def spoken(form: str = "") -> Call:
     question = shipment(3 if form else 2).question
-    told = "You argue for (A)."
-    asked = laid_out("These are the rules.", Transcript(question), "argue", told, "A", words=50)
+    prompt = "You argue for (A)."
+    request = laid_out("These are the rules.", Transcript(question), "argue", prompt, "A", words=50)
     shape = ResponseFormat("challenge", form) if form else None
-    return Call(Request(MODEL, asked, response_format=shape), (0,))
+    return Call(Request(MODEL, request, response_format=shape), (0,))
 
 
 def several() -> Call:
@@ -108,10 +108,10 @@ def begin(page: Any, link: str) -> None:
 
 
 def filled(page: Any) -> None:
-    """Fill in whatever is asked."""
+    """Fill in every field."""
     numbers = page.locator(".percents input[type=number]")
     for n in range(numbers.count()):
-        numbers.with_repeat(n).fill(["10", "20", "30", "40"][n] if numbers.count() == 4 else "50")
+        numbers.nth(n).fill(["10", "20", "30", "40"][n] if numbers.count() == 4 else "50")
     for box in page.locator("textarea:visible").all():
         box.fill("What follows\nfrom that")
     for number in page.locator(".field input[type=number]").all():

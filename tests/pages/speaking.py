@@ -58,11 +58,11 @@ PROBLEM = labelled(
 async def bad_run(place: Path, turns: int = 250) -> RunReader:
     """A finished run of both; turns: of the endless one."""
     judge = StatedJudge("sim/judge")
-    made = await run_async(
+    report = await run_async(
         [Hostile(judge), Endless(judge, turns=turns)],
         [PROBLEM],
         store=place / "store",
         folder=place / "run",
         quiet=True,
     )
-    return RunReader(made.folder, made.store)
+    return RunReader(report.folder, report.store)

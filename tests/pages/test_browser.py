@@ -69,8 +69,8 @@ def run(root: str, hard: Path) -> str:
 @pytest.fixture(scope="module")
 def site(hard: Path, place: Path) -> Path:
     """A bundle of the run that has everything in it."""
-    done = oversight("view", hard, "--write", "site", "--transcripts", "24", cwd=place)
-    assert done.code == 0, done.err
+    written = oversight("view", hard, "--write", "site", "--transcripts", "24", cwd=place)
+    assert written.code == 0, written.err
     return place / "site"
 
 
@@ -90,12 +90,12 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_a_screen_is_accessible_whole_and_fits_a_narrow_window(
+def test_page_is_accessible_and_fits_a_narrow_window(
     screen: str, page: Any, root: str, hard: Path
 ) -> None:
-    faults, asked = faults_in(page), asked_by(page)
+    faults, addresses = faults_in(page), asked_by(page)
     page.goto(root + screen.format(hard=hard.name))
-    assert all(url.startswith((root, "data:")) for url in asked), "it asks nobody else"
+    assert all(url.startswith((root, "data:")) for url in addresses), "it asks nobody else"
     if not screen.endswith("nobody"):
         assert faults == []
     assert violations(page) == []
@@ -107,18 +107,18 @@ def test_a_screen_is_accessible_whole_and_fits_a_narrow_window(
     assert all(width >= 200 for width in strips)
 
 
-def test_every_page_of_a_bundle_opens_from_its_file(page: Any, site: Path) -> None:
-    faults, asked = faults_in(page), asked_by(page)
+def test_every_page_of_a_site_opens_from_its_file(page: Any, site: Path) -> None:
+    faults, addresses = faults_in(page), asked_by(page)
     pages = sorted(site.glob("*.html"))
-    kinds = {each.stem.partition("-")[0] for each in pages}
+    kinds = {file.stem.partition("-")[0] for file in pages}
     tables = {"compare", "transcripts", "search", "measure", "calls", "more", "origin"}
     assert kinds == {"index", "map", "problem", "row", "failures", "cost"} | tables
-    firsts = [next(each for each in pages if each.stem.startswith(kind)) for kind in sorted(kinds)]
-    for each in [*firsts, next(site.glob("calls-*.html"))]:
-        page.goto(each.as_uri())
+    firsts = [next(file for file in pages if file.stem.startswith(kind)) for kind in sorted(kinds)]
+    for file in [*firsts, next(site.glob("calls-*.html"))]:
+        page.goto(file.as_uri())
         assert page.locator("main").inner_text().strip()
     # A page of several readings is the one kind that is not served.
-    many = max(pages, key=lambda each: unpacked(each).count('<section class="reading"'))
+    many = max(pages, key=lambda file: unpacked(file).count('<section class="reading"'))
     page.goto(many.as_uri())
     page.locator(".reading").first.wait_for()
     assert page.locator(".reading").count() > 1
@@ -126,10 +126,10 @@ def test_every_page_of_a_bundle_opens_from_its_file(page: Any, site: Path) -> No
     page.goto(next(site.glob("calls-*.html")).as_uri())
     page.locator(".call").first.wait_for()
     assert faults == []
-    assert all(url.startswith(("file:", "data:")) for url in asked)
+    assert all(url.startswith(("file:", "data:")) for url in addresses)
 
 
-def test_no_link_of_a_bundle_leads_nowhere(site: Path) -> None:
+def test_every_link_of_a_site_has_a_target(site: Path) -> None:
     texts = {file.name: unpacked(file) for file in site.glob("*.html")}
     anchors = {name: set(re.findall(r'id="([^"]+)"', text)) for name, text in texts.items()}
     for name, text in texts.items():
@@ -142,8 +142,8 @@ def test_no_link_of_a_bundle_leads_nowhere(site: Path) -> None:
                 assert anchor in anchors[file or name], f"{name}: {link}"
 
 
-def test_a_site_is_searched_from_its_files_and_opens_the_turn(page: Any, site: Path) -> None:
-    faults, asked = faults_in(page), asked_by(page)
+def test_search_in_a_site_opens_the_turn(page: Any, site: Path) -> None:
+    faults, addresses = faults_in(page), asked_by(page)
     page.goto((site / "search.html").as_uri())
     page.get_by_role("searchbox").fill('simulated "this simul*"')
     page.keyboard.press("Enter")
@@ -155,10 +155,10 @@ def test_a_site_is_searched_from_its_files_and_opens_the_turn(page: Any, site: P
     every = page.locator("#list tbody tr:visible").count()
     page.get_by_role("link", name="liar won", exact=True).first.click()
     assert 0 < page.locator("#list tbody tr:visible").count() < every
-    assert faults == [] and all(url.startswith(("file:", "data:")) for url in asked)
+    assert faults == [] and all(url.startswith(("file:", "data:")) for url in addresses)
 
 
-def test_worlds_are_tabs_where_they_do_not_fit(page: Any, run: str) -> None:
+def test_worlds_are_tabs_on_narrow_screens(page: Any, run: str) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(f"{run}/row/30/problem/2")
     first = page.locator("[data-w]:visible").evaluate_all("all => all.map(e => e.dataset.w)")
@@ -175,10 +175,10 @@ class Visit:
         self.page, self.clicks = page, 0
         page.goto(address)
 
-    def click(self, found: Any) -> None:
+    def click(self, locator: Any) -> None:
         self.clicks += 1
         assert self.clicks <= 3
-        found.first.click()
+        locator.first.click()
 
     def link(self, name: str) -> None:
         self.click(self.page.get_by_role("link", name=name))
@@ -187,14 +187,14 @@ class Visit:
         return str(self.page.locator(within).first.inner_text())
 
 
-def test_a_problem_where_the_lie_won_is_a_click_away(page: Any, run: str) -> None:
+def test_one_click_leads_to_a_problem_where_the_lie_won(page: Any, run: str) -> None:
     visit = Visit(page, run)
     lowest = page.locator("section", has_text="Problems with the lowest ASD")
     visit.click(lowest.locator("tbody td a"))
     assert page.locator(".world-head.false").count() and "−" in visit.text(".verdict b")
 
 
-def test_whether_one_is_better_than_another_is_answered(page: Any, run: str) -> None:
+def test_compare_page_answers_which_row_is_better(page: Any, run: str) -> None:
     visit = Visit(page, run)
     page.fill("[name=first]", "debate")
     page.fill("[name=second]", "consultancy")
@@ -206,13 +206,13 @@ def test_whether_one_is_better_than_another_is_answered(page: Any, run: str) -> 
     assert page.locator(".turn").count(), "and how"
 
 
-def test_why_a_cell_failed_stands_where_its_next_turn_would(page: Any, run: str) -> None:
+def test_failure_follows_the_last_turn_of_its_world(page: Any, run: str) -> None:
     visit = Visit(page, run)
     visit.click(page.locator("section", has_text="cells failed, by cause").locator("tbody td a"))
     assert "Failed: " in visit.text(".turn.failure")
     world = page.locator(".turn.failure").first.get_attribute("data-w")
-    own = page.locator(f"article.turn:is([data-w={world}], :not([data-w]))")
-    turns = own.evaluate_all("all => all.map(e => e.className)")
+    own_turns = page.locator(f"article.turn:is([data-w={world}], :not([data-w]))")
+    turns = own_turns.evaluate_all("all => all.map(e => e.className)")
     at = ["failure" in name for name in turns].index(True)
     assert ["judge" in name for name in turns] == [False] * (at + 1) + [True] * len(turns[at + 1 :])
     assert turns[at + 1 :], "the judge follows"
@@ -222,28 +222,28 @@ def test_why_a_cell_failed_stands_where_its_next_turn_would(page: Any, run: str)
     assert "--retry-failed" in visit.text() and page.locator("#table1 tbody tr").count() > 1
 
 
-def test_the_prompt_of_the_judge_stands_in_one_piece(page: Any, run: str, hard: Path) -> None:
+def test_prompt_of_the_judge_is_shown_in_full(page: Any, run: str, hard: Path) -> None:
     with RunReader(hard, hard.parents[1] / "store") as reader:
         cell = reader.cells([reader.worlds(Place(30, 2))[0]]).popitem()[1]
-        call = next(each for each in reversed(cell.calls) if each.role == "judge")
-        asked, _ = reader.stored(call) or (None, None)
-    assert asked
+        call = next(recorded for recorded in reversed(cell.calls) if recorded.role == "judge")
+        request, _ = reader.stored(call) or (None, None)
+    assert request
     visit = Visit(page, f"{run}/row/30/problem/2")
     visit.link("what the judge read, whole")
-    shown = page.locator(".call details:not(.reply details) .raw").all_text_contents()
-    assert shown == [message.text for message in asked.messages]
+    texts = page.locator(".call details:not(.reply details) .raw").all_text_contents()
+    assert texts == [message.text for message in request.messages]
 
 
-def test_cost_figures_links_and_where_from_are_at_hand(
+def test_cost_figure_links_and_origin_are_reachable(
     page: Any, run: str, hard: Path, tmp_path: Path
 ) -> None:
     visit = Visit(page, run)
     assert "tokens in" in visit.text("section:has-text('Cost per problem')"), "no click"
     assert "SIMULATED" in visit.text("h1") and "SIMULATED" in visit.text(".origin")
     visit.click(page.locator(".menu summary", has_text="figure"))
-    told = visit.text(".menu code").split()
-    name = told.index(hard.name)
-    ran = oversight(*told[1:name], hard, *told[name + 1 :], cwd=tmp_path)
+    command = visit.text(".menu code").split()
+    name = command.index(hard.name)
+    ran = oversight(*command[1:name], hard, *command[name + 1 :], cwd=tmp_path)
     assert ran.code == 0 and (tmp_path / "asd.pdf").exists(), "the command draws it, too"
     with page.expect_download() as drawn:
         visit.link("SVG")
@@ -253,7 +253,7 @@ def test_cost_figures_links_and_where_from_are_at_hand(
     assert page.url.endswith("-B1") and page.locator(".turn:target").count() == 1
 
 
-def test_a_search_leads_to_the_turn(page: Any, run: str) -> None:
+def test_search_leads_to_the_turn(page: Any, run: str) -> None:
     visit = Visit(page, run)
     page.fill(".find input", "simulated case")
     page.keyboard.press("Enter")
@@ -261,7 +261,7 @@ def test_a_search_leads_to_the_turn(page: Any, run: str) -> None:
     assert "simulated" in visit.text(".turn:target")
 
 
-def test_a_reader_is_walked_by_keys_alone(page: Any, run: str) -> None:
+def test_transcript_page_works_by_keys_alone(page: Any, run: str) -> None:
     page.goto(f"{run}/row/30/problem/2")
     page.keyboard.press("j")
     page.wait_for_url("**/row/30/problem/3")
@@ -287,7 +287,7 @@ def test_a_reader_is_walked_by_keys_alone(page: Any, run: str) -> None:
     page.wait_for_url("**/map")
 
 
-def test_a_map_reads_its_states_out_and_counts_them(
+def test_map_names_and_counts_the_states_of_its_fields(
     page: Any, runs: Path, hard: Path, tmp_path: Path
 ) -> None:
     part = tmp_path / "runs" / "part"
@@ -306,8 +306,8 @@ def test_a_map_reads_its_states_out_and_counts_them(
             down, right = fields[0]
             for key in ("ArrowLeft", *["ArrowDown"] * down, *["ArrowRight"] * right):
                 page.keyboard.press(key)
-            told = page.locator("#field").inner_text()
-            assert re.search(rf"(: |, ){word}(, flagged)?$", told), told
+            field = page.locator("#field").inner_text()
+            assert re.search(rf"(: |, ){word}(, flagged)?$", field), field
         number, row = problems[fields[0][0]], rows[fields[0][1]]
         page.goto(f"{address}run/part/problem/{number}")
         assert page.locator("#rows tbody tr td.num").nth(-1).inner_text() == "not run"
@@ -315,7 +315,7 @@ def test_a_map_reads_its_states_out_and_counts_them(
         assert "not run" in page.locator(".verdict").inner_text()
 
 
-def test_a_map_names_its_fields_enlarges_them_and_opens_them(page: Any, run: str) -> None:
+def test_map_names_enlarges_and_opens_fields(page: Any, run: str) -> None:
     page.goto(f"{run}/map")
     box = page.locator("#map").bounding_box()
     page.mouse.move(box["x"] + 5, box["y"] + 5)
@@ -332,7 +332,7 @@ def test_a_map_names_its_fields_enlarges_them_and_opens_them(page: Any, run: str
     page.wait_for_url("**/row/*/problem/*")
 
 
-def test_a_filter_that_nothing_passes_says_so_and_is_taken_off(page: Any, run: str) -> None:
+def test_filter_without_matches_says_so_and_is_reset(page: Any, run: str) -> None:
     page.goto(run)
     every = page.locator("#forest tbody tr:visible").count()
     page.fill("#filter", "nobody")
@@ -343,7 +343,7 @@ def test_a_filter_that_nothing_passes_says_so_and_is_taken_off(page: Any, run: s
     assert page.locator("#forest tbody tr:visible").count() > every
 
 
-def test_a_list_keeps_its_order_and_filter_in_the_address(page: Any, run: str) -> None:
+def test_list_keeps_its_order_and_filter_in_the_address(page: Any, run: str) -> None:
     page.goto(run)
     page.keyboard.press("/")
     page.keyboard.type("debate strong")
@@ -360,7 +360,7 @@ def test_a_list_keeps_its_order_and_filter_in_the_address(page: Any, run: str) -
     assert len(values) > 1 and values == sorted(values, reverse=True)
 
 
-def test_print_leaves_out_what_only_a_screen_can_do(page: Any, run: str) -> None:
+def test_print_leaves_out_controls(page: Any, run: str) -> None:
     page.goto(f"{run}/row/30/problem/2")
     page.emulate_media(media="print")
     assert not page.locator(".views").is_visible()
@@ -369,9 +369,9 @@ def test_print_leaves_out_what_only_a_screen_can_do(page: Any, run: str) -> None
 
 
 @pytest.mark.parametrize("name", ["index", "map", "problem-0", "row-0-1", "calls-1"])
-def test_nothing_of_a_hostile_bundle_runs(name: str, page: Any, hostile: Path) -> None:
-    asked = asked_by(page)
+def test_hostile_texts_of_a_site_do_not_run(name: str, page: Any, hostile: Path) -> None:
+    addresses = asked_by(page)
     page.goto((hostile / f"{name}.html").as_uri())
     assert page.evaluate("window.broken") is None
     assert page.evaluate("getComputedStyle(document.body).display") != "none"
-    assert all(url.startswith(("file:", "data:")) for url in asked)
+    assert all(url.startswith(("file:", "data:")) for url in addresses)

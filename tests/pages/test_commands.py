@@ -52,16 +52,16 @@ from tests.run_folders import FORMS, everything, note_paid, overwrite, with_fail
 
 def figures(*words: str | Path, cwd: Path) -> list[list[str]]:
     """The lines of a picture's data, after the head."""
-    told = within("export", "plot", *words, "--data", "-", cwd=cwd)
-    assert told.code == 0, told.err
-    return list(csv.reader(io.StringIO(told.out)))[1:]
+    data = within("export", "plot", *words, "--data", "-", cwd=cwd)
+    assert data.code == 0, data.err
+    return list(csv.reader(io.StringIO(data.out)))[1:]
 
 
 @pytest.fixture(scope="module")
 def site(small: Path, place: Path) -> Path:
     """A bundle of all readings of the run."""
-    done = within("view", small, "--write", "site", "--transcripts", "40", cwd=place)
-    assert done.code == 0 and "36 transcripts" in done.err, done.err
+    written = within("view", small, "--write", "site", "--transcripts", "40", cwd=place)
+    assert written.code == 0 and "36 transcripts" in written.err, written.err
     return place / "site"
 
 
@@ -72,28 +72,26 @@ def test_a_run_without_a_naive_judge_is_a_site_too(tmp_path: Path) -> None:
         "judges: sim/judge\nprotocols: [propaganda]\n"
     )
     assert run_in(tmp_path, "alone.yaml", sweep).code == 0
-    done = within("view", "alone.yaml", "--write", "site", cwd=tmp_path)
-    assert done.code == 0 and "2 transcripts" in done.err, done.err
+    written = within("view", "alone.yaml", "--write", "site", cwd=tmp_path)
+    assert written.code == 0 and "2 transcripts" in written.err, written.err
 
 
 @pytest.mark.wire
-def test_that_models_were_simulated_stands_wherever_figures_do(small: Path, tmp_path: Path) -> None:
-    told = "SIMULATED models: sim/"
+def test_outputs_with_figures_say_that_models_are_simulated(small: Path, tmp_path: Path) -> None:
+    warning = "SIMULATED models: sim/"
     for form in FORMS:
-        assert told in within("report", small, *form, "--notes", cwd=tmp_path).out, form
-    assert told in within("export", "plot", small, "--data", "-", cwd=tmp_path).out
+        assert warning in within("report", small, *form, "--notes", cwd=tmp_path).out, form
+    assert warning in within("export", "plot", small, "--data", "-", cwd=tmp_path).out
     assert within("view", small, "--write", "site", cwd=tmp_path).code == 0
-    assert told in (tmp_path / "site" / "index.html").read_text()
+    assert warning in (tmp_path / "site" / "index.html").read_text()
     pytest.importorskip("matplotlib")
     for ending in ("svg", "pdf", "png"):
         assert within("export", "plot", small, "-o", f"asd.{ending}", cwd=tmp_path).code == 0
-        assert told.encode() in (tmp_path / f"asd.{ending}").read_bytes(), ending
+        assert warning.encode() in (tmp_path / f"asd.{ending}").read_bytes(), ending
 
 
 @pytest.mark.wire
-def test_a_bundle_replaces_a_bundle_and_nothing_else(
-    site: Path, small: Path, tmp_path: Path
-) -> None:
+def test_site_replaces_only_an_earlier_site(site: Path, small: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.tex").write_text("years of work")
@@ -101,14 +99,14 @@ def test_a_bundle_replaces_a_bundle_and_nothing_else(
     assert refused.code == 2 and "thesis.tex" in refused.err
     assert (mine / "thesis.tex").read_text() == "years of work"
     copy = Path(copytree(site, tmp_path / "site"))
-    done = within("view", small, "--write", copy, "--transcripts", "5", cwd=tmp_path)
-    assert done.code == 0 and "5 transcripts" in done.err, done.err
+    written = within("view", small, "--write", copy, "--transcripts", "5", cwd=tmp_path)
+    assert written.code == 0 and "5 transcripts" in written.err, written.err
     pages = "".join(map(unpacked, copy.glob("row-*.html")))
     assert pages.count('<section class="reading"') == 5
 
 
 @pytest.mark.wire
-def test_equal_runs_give_equal_bundles(site: Path, small: Path, tmp_path: Path) -> None:
+def test_equal_runs_give_equal_sites(site: Path, small: Path, tmp_path: Path) -> None:
     within("view", small, "--write", tmp_path / "again", "--transcripts", "40", cwd=tmp_path)
     assert everything(tmp_path / "again") == {
         name.replace(str(site), str(tmp_path / "again")): bytes
@@ -116,9 +114,7 @@ def test_equal_runs_give_equal_bundles(site: Path, small: Path, tmp_path: Path) 
     }
 
 
-def test_failed_cells_come_first_are_counted_by_cause_and_read_up_to_the_fault(
-    small: Path, tmp_path: Path
-) -> None:
+def test_failed_cells_are_listed_first_and_counted_by_cause(small: Path, tmp_path: Path) -> None:
     mine = Path(copytree(small, tmp_path / small.name))
     places = {*range(0, 60, 5)}
     with_failures(mine, "unreadable", places)
@@ -130,17 +126,17 @@ def test_failed_cells_come_first_are_counted_by_cause_and_read_up_to_the_fault(
     refused = structs.replace(cell, outcome=Failure("refused", "no", call=second.address))
     overwrite(mine, [refused])
     with RunReader(mine) as run:
-        taken = telling(run, 9)
-        failed = [place for place in taken if not {*places, at}.isdisjoint(run.worlds(place))]
+        chosen = telling(run, 9)
+        failed = [place for place in chosen if not {*places, at}.isdisjoint(run.worlds(place))]
         causes = causes_part(run, read_rows(run), ServerLinks("a")).lines
         (spoken,) = read(run, Place(debated, 5)).worlds[0].turns
-    assert len(taken) == 9 and len(failed) >= 3
-    assert [(each.count, each.share) for each in causes] == [(12, 12 / 13), (1, 1 / 13)]
+    assert len(chosen) == 9 and len(failed) >= 3
+    assert [(cause.count, cause.share) for cause in causes] == [(12, 12 / 13), (1, 1 / 13)]
     assert spoken.turn.text == cell.calls[0].text.strip()
 
 
 @pytest.mark.wire
-def test_view_says_where_it_is_and_names_a_port_that_is_taken(small: Path) -> None:
+def test_view_prints_its_address_and_names_a_port_in_use(small: Path) -> None:
     with served(small) as address:
         port = re.fullmatch(rf"http://127\.0\.0\.1:(\d+)/run/{small.name}", address)
         assert port
@@ -151,24 +147,24 @@ def test_view_says_where_it_is_and_names_a_port_that_is_taken(small: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("host", "here"),
+    ("host", "loopback"),
     [("127.0.0.1", True), ("localhost", True), ("::1", True), ("[::1]", True),
      ("0.0.0.0", False), ("10.0.0.3", False), ("localhost.evil.example", False)],
 )  # fmt: skip
-def test_loopback_addresses_are_recognised(host: str, here: bool) -> None:
-    assert is_loopback(host) is here
+def test_loopback_addresses_are_recognised(host: str, loopback: bool) -> None:
+    assert is_loopback(host) is loopback
 
 
 @pytest.mark.wire
-def test_the_first_page_is_there_before_models_and_figures_are_loaded() -> None:
+def test_server_starts_without_importing_models_and_figures() -> None:
     code = (
         "import sys; import oversight.engine.views.pages.server;"
         "import oversight.engine.views.cli.commands.view;"
         "print([name for name in ('numpy', 'oversight.engine.models.router',"
         " 'oversight.engine.analysis.reports.results') if name in sys.modules])"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout == "[]\n"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"
 
 
 @pytest.fixture(scope="module")
@@ -177,14 +173,14 @@ def opened(small: Path) -> Iterator[RunReader]:
         yield run
 
 
-def test_a_cell_stands_in_the_reading_that_is_found_for_it(opened: RunReader) -> None:
+def test_cell_is_in_the_transcript_found_for_it(opened: RunReader) -> None:
     for at in range(len(opened.sweep)):
         place, side = opened.where(at)
         assert opened.worlds(place)[side] == at
 
 
 @pytest.mark.parametrize("kind", ["asd", "lift", "worlds", "jse", "calibration", "frontier"])
-def test_every_kind_has_its_figures_and_a_figure(kind: str, opened: RunReader) -> None:
+def test_every_kind_of_picture_has_data_and_is_drawn(kind: str, opened: RunReader) -> None:
     pytest.importorskip("matplotlib")
     picture = pictured(opened, kind)
     assert draw(picture, "paper").axes[0].has_data()
@@ -192,12 +188,12 @@ def test_every_kind_has_its_figures_and_a_figure(kind: str, opened: RunReader) -
     assert len(rows) > 1 and all(len(row) == len(head) for row in rows)
 
 
-def test_a_forest_has_the_figures_of_the_report(small: Path, place: Path) -> None:
+def test_forest_has_the_figures_of_the_report(small: Path, place: Path) -> None:
     rows = figures(small, cwd=place)
     report = orjson.loads(within("report", small, "--json", cwd=place).out)["rows"]
-    for row, its in zip(rows, report, strict=True):
-        assert row[:4] == [its["protocol"], its["agent"], its["judge"], str(its["n"])]
-        assert [float(value) for value in row[4:7]] == list(its["asd"].values())[:3]
+    for row, result in zip(rows, report, strict=True):
+        assert row[:4] == [result["protocol"], result["agent"], result["judge"], str(result["n"])]
+        assert [float(value) for value in row[4:7]] == list(result["asd"].values())[:3]
 
 
 @pytest.mark.campaign
@@ -208,8 +204,8 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(
     pytest.importorskip("matplotlib")
     one, other = (tmp_path / f"{n}.{ending}" for n in range(2))
     words = ("export", "plot", opened.folder, "--kind", "worlds", "-o", one)
-    done = within(*words, cwd=tmp_path)
-    assert done.code == 0, done.err
+    plotted = within(*words, cwd=tmp_path)
+    assert plotted.code == 0, plotted.err
     picture = pictured(opened, "worlds")
     about = "; ".join([opened.manifest.identity[:12], *origins(opened.sweep, opened.folder)])
     save(draw(picture), other, about)
@@ -219,18 +215,18 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(
         assert b"/FontFile2" in one.read_bytes()
 
 
-def test_intervals_are_drawn_unless_a_picture_is_crowded(opened: RunReader) -> None:
+def test_intervals_are_drawn_unless_the_picture_is_crowded(opened: RunReader) -> None:
     pytest.importorskip("matplotlib")
     picture = pictured(opened, "frontier")
     assert isinstance(picture, Chart)
     assert "95% CI (CR3 t" in caption(opened, picture)
     first = picture.series[0]
     every = (point for series in picture.series for point in series.points)
-    uneven = tuple(replace(each, y=each.interval[0]) for each in every if each.interval)
+    uneven = tuple(replace(dot, y=dot.interval[0]) for dot in every if dot.interval)
     alone = replace(picture, series=(replace(first, points=uneven),))
     (bars,) = draw(alone, "column", "").axes[0].containers
     ends = [tuple(bar[:, 1]) for bar in bars.lines[2][-1].get_segments()]
-    assert ends == [pytest.approx(each.interval) for each in uneven]
+    assert ends == [pytest.approx(dot.interval) for dot in uneven]
     crowded = replace(picture, series=(replace(first, points=first.points * 21),))
     assert "CI" not in caption(opened, crowded)
     forest = pictured(opened, "asd")
@@ -244,7 +240,7 @@ def test_intervals_are_drawn_unless_a_picture_is_crowded(opened: RunReader) -> N
     assert "n = 6 to 12 problems." in caption(opened, replace(lifts, lines=few))
 
 
-def test_a_plot_draws_one_column_and_nothing_for_a_line_without_it() -> None:
+def test_plot_draws_one_column_and_skips_lines_without_it() -> None:
     class Line(NamedTuple):
         name: str
         lift: Estimate | None
@@ -253,42 +249,42 @@ def test_a_plot_draws_one_column_and_nothing_for_a_line_without_it() -> None:
     asd, lift = Estimate(0.5, 9), Estimate(-0.2, 9)
     columns = [word("row", "name"), figure("lift", "lift"), figure("ASD", "asd")]
     part = Part("", "Rows", columns, [Line("naive judge", None, asd), Line("debate", lift, asd)])
-    shown = shown_part(part, {})
-    assert shown.drawn == "lift" and [line.drawn for line in shown.lines] == [None, lift]
+    table = shown_part(part, {})
+    assert table.drawn == "lift" and [line.drawn for line in table.lines] == [None, lift]
 
 
-def test_the_overview_has_naive_judges_and_the_worst_rows_that_argue(
+def test_overview_has_naive_judges_and_the_worst_arguing_rows(
     opened: RunReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("oversight.engine.views.pages.overview.run_page", lambda *_, **told: told)
-    told: Any = overview_page(opened, ServerLinks("a"), PageQuery())
+    monkeypatch.setattr("oversight.engine.views.pages.overview.run_page", lambda *_, **page: page)
+    values: Any = overview_page(opened, ServerLinks("a"), PageQuery())
     rows = read_rows(opened).results("brier").rows
-    naive = {its.row.judge: its.asd.value for its in rows if its.row.naive and its.asd}
-    groups = {line.cells[0].text: line.members for line in told["rows"].lines}
+    naive = {row.row.judge: row.asd.value for row in rows if row.row.naive and row.asd}
+    groups = {line.cells[0].text: line.members for line in values["rows"].lines}
     drawn = [line.baseline for line in groups["debate"]]
-    assert drawn == pytest.approx([naive[its.row.judge] for its in rows if its.row.naive])
-    argued = [n for n, its in enumerate(rows) if not its.row.naive]
+    assert drawn == pytest.approx([naive[row.row.judge] for row in rows if row.row.naive])
+    argued = [n for n, row in enumerate(rows) if not row.row.naive]
     lowest = read_rows(opened).asd_by_problem("brier")[:, argued].mean(axis=1).min()
-    assert told["parts"][0].lines[0].cells[2].text == f"{lowest:+.2f}".replace("-", "−")
+    assert values["parts"][0].lines[0].cells[2].text == f"{lowest:+.2f}".replace("-", "−")
 
 
-def test_the_whole_run_has_a_price_where_each_of_its_models_has_one(
+def test_run_has_a_price_only_if_all_its_models_have_one(
     opened: RunReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     price = listed().need("openai/gpt-4o-mini")
-    for models, known in ((opened.sweep.models, True), (["sim/judge"], False)):
+    for models, priced in ((opened.sweep.models, True), (["sim/judge"], False)):
         monkeypatch.setattr(RunReader, "prices", PriceList(dict.fromkeys(models, price)))
-        whole = re.search(r"The whole run: [^<]*", cost_page(opened, ServerLinks("a"), PageQuery()))
-        assert whole and ("at list prices" in whole[0]) is known
+        match = re.search(r"The whole run: [^<]*", cost_page(opened, ServerLinks("a"), PageQuery()))
+        assert match and ("at list prices" in match[0]) is priced
 
 
-def test_an_answer_counts_every_contrast_and_lists_both_ends(
+def test_answer_counts_all_contrasts_and_lists_both_ends(
     opened: RunReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def page() -> tuple[str, list[float]]:
-        shown = compare_page(opened, ServerLinks("a"), PageQuery(first="debate", second="sim"))
-        differences = re.findall(r">([+−]?\d\.\d+) <small", shown.partition("<tbody>")[2])
-        return shown, [float(each.replace("−", "-")) for each in differences]
+        html = compare_page(opened, ServerLinks("a"), PageQuery(first="debate", second="sim"))
+        differences = re.findall(r">([+−]?\d\.\d+) <small", html.partition("<tbody>")[2])
+        return html, [float(text.replace("−", "-")) for text in differences]
 
     _, every = page()
     assert len(every) > 2
@@ -306,25 +302,25 @@ def test_a_frontier_tells_its_judges_apart(opened: RunReader) -> None:
     assert {name.partition(" · ")[2] for name in names} == {"sim/judge stated", "sim/weak logprob"}
 
 
-def test_a_page_says_in_words_what_a_rare_error_could_reverse(opened: RunReader) -> None:
+def test_page_names_results_that_one_error_could_reverse(opened: RunReader) -> None:
     pair = PageQuery(first="debate sim/strong", second="consultancy sim/strong")
-    told = "With 6 problems, one rare error could reverse "
-    assert f"{told}any of these signs." in compare_page(opened, ServerLinks("a"), pair)
+    warning = "With 6 problems, one rare error could reverse "
+    assert f"{warning}any of these signs." in compare_page(opened, ServerLinks("a"), pair)
     # No row is decided, but groups of rows are.
-    assert not any(each.decided for each in verdicts(read_rows(opened).results("brier")).contrasts)
-    assert told in overview_page(opened, ServerLinks("a"), PageQuery())
+    assert not any(c.decided for c in verdicts(read_rows(opened).results("brier")).contrasts)
+    assert warning in overview_page(opened, ServerLinks("a"), PageQuery())
 
 
-def test_a_picture_that_cannot_be_drawn_names_its_needs(small: Path, place: Path) -> None:
-    told = within("export", "plot", small, "--kind", "trend", "--data", "-", cwd=place)
-    assert told.code == 2 and "three agents" in told.err, told.err
+def test_unsuitable_picture_is_refused_with_its_needs(small: Path, place: Path) -> None:
+    refused = within("export", "plot", small, "--kind", "trend", "--data", "-", cwd=place)
+    assert refused.code == 2 and "three agents" in refused.err, refused.err
     with pytest.raises(UsageError, match=ALL_KINDS[0]):
         plot(small, "pie")
     with pytest.raises(UsageError, match="no row"):
         plot(small, protocol="nobody")
 
 
-def test_reader_show_and_report_tell_one_asd_of_four_answers(tmp_path: Path) -> None:
+def test_page_show_and_report_agree_on_the_asd_of_four_answers(tmp_path: Path) -> None:
     answers = [{"text": f"It is {n}.", "value": 1 if n == 4 else -1} for n in (4, 5, 6, 7)]
     line = {"id": "sum", "question": "What is 2 + 2?", "answers": answers}
     (tmp_path / "four.jsonl").write_bytes(orjson.dumps(line))
@@ -339,11 +335,11 @@ def test_reader_show_and_report_tell_one_asd_of_four_answers(tmp_path: Path) -> 
         read_page = page_of("reading")(run, ServerLinks("four"), PageQuery())
         one = read(run, Place(0, 0))
     assert len(one.worlds) == 4 and one.asd == pytest.approx(row["asd"]["value"])
-    for drafts in (each.turns[0].drafts for each in one.worlds):
-        assert max(drafts, key=lambda each: each.rating or 0.0).chosen and len(drafts) == 3
-    told = f"{one.asd:+.2f}"
-    assert told.replace("-", "−") in read_page
-    assert told in within("show", folder, "sum", cwd=tmp_path).out
+    for drafts in (w.turns[0].drafts for w in one.worlds):
+        assert max(drafts, key=lambda draft: draft.rating or 0.0).chosen and len(drafts) == 3
+    asd = f"{one.asd:+.2f}"
+    assert asd.replace("-", "−") in read_page
+    assert asd in within("show", folder, "sum", cwd=tmp_path).out
 
 
 def test_a_run_compared_with_itself_has_no_difference(small: Path, place: Path) -> None:
@@ -360,15 +356,15 @@ def probed(small: Path, place: Path, tmp_path_factory: pytest.TempPathFactory) -
     mine = Path(copytree(place, tmp_path_factory.mktemp("probed") / "place"))
     run = Path("runs", small.name)
     before = within("report", run, "--json", cwd=mine).out
-    told = within("measure", "probe", run, *PROBE, "--dry-run", cwd=mine)
-    assert "16 questions about 8 cells" in told.out
+    planned = within("measure", "probe", run, *PROBE, "--dry-run", cwd=mine)
+    assert "16 questions about 8 cells" in planned.out
     first = within("measure", "probe", run, *PROBE, cwd=mine)
     assert first.code == 0 and "16 new beliefs, 16 in" in first.err, first.err
     assert within("report", run, "--json", cwd=mine).out == before, "it leaves the score alone"
     return mine / run
 
 
-def test_a_probe_asks_after_each_turn_once(probed: Path) -> None:
+def test_probe_asks_once_after_each_turn(probed: Path) -> None:
     beliefs = read_probes(probed)
     assert len(beliefs) == 8
     for points in beliefs.values():
@@ -378,7 +374,7 @@ def test_a_probe_asks_after_each_turn_once(probed: Path) -> None:
     assert "0 new beliefs, 16 in" in again.err
 
 
-async def test_a_probe_is_asked_in_the_draw_of_its_cell(tmp_path: Path) -> None:
+async def test_probe_uses_the_draw_of_its_cell(tmp_path: Path) -> None:
     cells = world.sweep(problems=1, draws=2).cells()
     probes = [BeliefProbe(cell, Transcript(cell.problem.question)) for cell in cells]
     ask = Scripted(lambda call: "A: 80%\nB: 20%")
@@ -386,7 +382,7 @@ async def test_a_probe_is_asked_in_the_draw_of_its_cell(tmp_path: Path) -> None:
     assert [call.draw for call in ask.calls] == [(probe.cell.draw,) for probe in probes]
 
 
-def test_the_cap_of_a_probe_counts_what_earlier_ones_have_paid(tmp_path: Path) -> None:
+def test_cost_limit_of_a_probe_counts_earlier_probes(tmp_path: Path) -> None:
     sweep = "judges: openai/gpt-4o-mini\nprotocols: naive_judge\n"
     nowhere = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
     loaded = load_sweep(sweep_file(sweep), nowhere)
@@ -401,11 +397,11 @@ def test_the_cap_of_a_probe_counts_what_earlier_ones_have_paid(tmp_path: Path) -
     ask_beside(loaded, tmp_path, MemoryStore(), asked, AskSettings(max_cost=1.0))
 
 
-def test_probe_that_was_torn_off_is_made_again_from_the_store(probed: Path) -> None:
+def test_truncated_probe_file_is_restored_from_the_store(probed: Path) -> None:
     within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
     file = probed / "events.jsonl"
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-20])
+    complete = file.read_bytes()
+    file.write_bytes(complete[:-20])
     again = within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
     assert "1 new belief, 16 in" in again.err
-    assert sorted(file.read_bytes().splitlines()) == sorted(whole.splitlines())
+    assert sorted(file.read_bytes().splitlines()) == sorted(complete.splitlines())

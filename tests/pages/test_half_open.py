@@ -16,7 +16,7 @@ pytestmark = pytest.mark.wire
 
 
 @pytest.mark.parametrize("sends", [b"", b"GET / HTTP/1.1\r\nHost: ", b"GET /x HTTP/1.1\r\n\r\n"])
-async def test_a_crowd_of_half_open_connections_keeps_nobody_out(
+async def test_half_open_connections_do_not_block_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sends: bytes,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
@@ -47,7 +47,7 @@ async def test_a_crowd_of_half_open_connections_keeps_nobody_out(
     assert "Traceback" not in caplog.text
 
 
-async def test_a_connection_without_a_request_is_closed(
+async def test_connection_without_a_request_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "IDLE_SECONDS", 0.3)
@@ -60,6 +60,6 @@ async def test_a_connection_without_a_request_is_closed(
         for sent in ("", "GET / HT", f"{head}Content-Length: 99\r\n\r\nhalf"):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(sent.encode())
-            said = await reader.read()
-            assert said == b"" or said.startswith(b"HTTP/1.1 408"), said
+            received = await reader.read()
+            assert received == b"" or received.startswith(b"HTTP/1.1 408"), received
             writer.close()

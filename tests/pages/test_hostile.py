@@ -27,23 +27,23 @@ MOST_BYTES = 300_000
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> RunReader:
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> RunReader:
     return asyncio.run(bad_run(tmp_path_factory.mktemp("bad")))
 
 
 @pytest.fixture
-def run(made: RunReader) -> Iterator[RunReader]:
+def run(hostile: RunReader) -> Iterator[RunReader]:
     """The run, opened again."""
-    with RunReader(made.folder, made.store) as opened:
+    with RunReader(hostile.folder, hostile.store) as opened:
         yield opened
 
 
-def made_page(run: RunReader, name: str, **asked: object) -> str:
-    values: dict[str, Any] = asked
+def made_page(run: RunReader, name: str, **parameters: object) -> str:
+    values: dict[str, Any] = parameters
     return page_of(name)(run, ServerLinks("run"), PageQuery(**values))
 
 
-async def test_a_hostile_transcript_is_shown_as_text_and_cut_to_a_page_that_opens(
+async def test_hostile_transcript_is_shown_as_text_and_cut(
     run: RunReader,
 ) -> None:
     page = made_page(run, "reading")
@@ -52,7 +52,7 @@ async def test_a_hostile_transcript_is_shown_as_text_and_cut_to_a_page_that_open
     assert "more characters" in page
 
 
-async def test_a_second_search_reads_no_database(
+async def test_second_search_reads_no_database(
     run: RunReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searched._kept.clear()
@@ -69,16 +69,16 @@ async def test_a_second_search_reads_no_database(
     searched._kept.clear()
 
 
-async def test_a_request_that_is_cut_can_be_had_whole(run: RunReader) -> None:
+async def test_cut_request_has_a_page_with_its_full_text(run: RunReader) -> None:
     one = read(run, Place(0, 0), requests=True)
-    (found,) = set(re.findall(r"only=(\w{12})", calls_section(one, ServerLinks("run"))))
-    whole = calls_section(one, ServerLinks("run"), only=found)
-    assert "more characters" not in whole and "only=" not in whole
-    assert whole.count("&lt;b&gt;") >= LONG.count("<b>")
+    (address,) = set(re.findall(r"only=(\w{12})", calls_section(one, ServerLinks("run"))))
+    full = calls_section(one, ServerLinks("run"), only=address)
+    assert "more characters" not in full and "only=" not in full
+    assert full.count("&lt;b&gt;") >= LONG.count("<b>")
 
 
 @pytest.mark.campaign
-async def test_ten_thousand_turns_are_read_by_the_hundred(tmp_path: Path) -> None:
+async def test_ten_thousand_turns_are_split_into_pages_of_a_hundred(tmp_path: Path) -> None:
     run = await bad_run(tmp_path, turns=10_000)
     first = read(run, Place(1, 0))
     last = read(run, Place(1, 0), page=99)
@@ -91,15 +91,15 @@ async def test_ten_thousand_turns_are_read_by_the_hundred(tmp_path: Path) -> Non
 
 
 @pytest.mark.wire
-async def test_a_bundle_has_a_file_for_every_hundred_turns(run: RunReader, tmp_path: Path) -> None:
+async def test_site_has_one_file_per_hundred_turns(run: RunReader, tmp_path: Path) -> None:
     write_bundle(run, tmp_path / "site", most=None, calls=True)
     assert len(list((tmp_path / "site").glob("row-1-1-p0-d0-t*.html"))) == 2
 
 
-def test_marks_that_overlap_and_controls_within_them_are_all_there() -> None:
+def test_overlapping_marks_and_controls_are_all_shown() -> None:
     quotes = Quote("a", True), Quote("b", False)
     text, marks = quoted("<quote>a</quote>, <quote>b</quote>", quotes)
-    assert text == "a, b" and [each[:2] for each in marks] == [(0, 1), (3, 4)]
+    assert text == "a, b" and [mark[:2] for mark in marks] == [(0, 1), (3, 4)]
     marks = [TextMark(0, 6, "verified"), TextMark(3, 9, "differs")]
     assert shown("abc<\u202ef>hi", marks) == (
         '<span class="verified">abc</span><span class="verified differs">&lt;</span>'
@@ -108,7 +108,7 @@ def test_marks_that_overlap_and_controls_within_them_are_all_there() -> None:
     )
 
 
-def test_a_text_is_cut_by_the_size_that_it_takes_in_the_page() -> None:
+def test_text_is_cut_by_the_size_of_its_markup() -> None:
     assert len(shown(LONG, most=2_000)) < 2_200
     assert shown("short", most=2_000) == "short"
 
@@ -133,7 +133,7 @@ LISTS: dict[str, tuple[str, dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("name", LISTS)
-async def test_no_list_of_a_hostile_run_lets_markup_through(name: str, run: RunReader) -> None:
+async def test_lists_of_a_hostile_run_escape_markup(name: str, run: RunReader) -> None:
     page = made_page(run, LISTS[name][0], **LISTS[name][1])
     body = page.partition("<main")[2].partition("</main>")[0]
     body = body.replace('<script type="application/json" id="map-data">', "", 1)
@@ -144,15 +144,15 @@ async def test_no_list_of_a_hostile_run_lets_markup_through(name: str, run: RunR
 
 
 @pytest.mark.parametrize("name", LISTS)
-async def test_a_run_without_verdicts_has_all_lists_and_they_grow(
-    name: str, made: RunReader, tmp_path: Path
+async def test_run_without_verdicts_has_all_lists_and_they_grow(
+    name: str, hostile: RunReader, tmp_path: Path
 ) -> None:
-    folder = Path(copytree(made.folder, tmp_path / "run"))
+    folder = Path(copytree(hostile.folder, tmp_path / "run"))
     with RunReader(folder) as run:
         (first,) = run.tables.cells([0])
     cut(folder, 0)
     rmtree(folder / "report", ignore_errors=True)
-    with RunReader(folder, made.store) as run:
+    with RunReader(folder, hostile.store) as run:
         assert "</html>" in made_page(run, LISTS[name][0], **LISTS[name][1])
         with closing(RunDatabase(folder)) as database:
             database.write([first])

@@ -30,23 +30,23 @@ from tests.world import sweep
 
 def same(read: OutcomesRead, run: Path, score: str = "brier") -> None:
     """The outcomes read so far equal a new reading of the file."""
-    told, records = read.rows(), list(outcomes(run))
+    rows, records = read.rows(), list(outcomes(run))
     with RunReader(run) as reader:
         grid = reader.sweep
-    found = collect(grid, records, score=score, betas=(1.0,), origins=origins(grid, run))
-    assert told.results(score, (1.0,)) == found
+    results = collect(grid, records, score=score, betas=(1.0,), origins=origins(grid, run))
+    assert rows.results(score, (1.0,)) == results
     assert finished(read) == len(records)
-    assert told.table.failed == {each.place: each.failure for each in records if each.failure}
-    probs = told.table.probs
-    known = {each.place: each.probs for each in records if each.probs}
-    assert {at: tuple(probs[at]) for at in np.flatnonzero(~np.isnan(probs[:, 0]))} == known
+    assert rows.table.failed == {line.place: line.failure for line in records if line.failure}
+    probs = rows.table.probs
+    recorded = {record.place: record.probs for record in records if record.probs}
+    assert {at: tuple(probs[at]) for at in np.flatnonzero(~np.isnan(probs[:, 0]))} == recorded
 
 
 def finished(read: OutcomesRead) -> int:
     return int(read.rows().table.ended.sum())
 
 
-def test_figures_of_a_run_under_way_use_all_its_outcomes(tmp_path: Path) -> None:
+def test_figures_of_an_active_run_use_all_its_outcomes(tmp_path: Path) -> None:
     with folder(tmp_path) as run:
         read = OutcomesRead(RunReader(tmp_path))
         same(read, tmp_path)
@@ -60,7 +60,7 @@ def test_figures_of_a_run_under_way_use_all_its_outcomes(tmp_path: Path) -> None
         same(read, tmp_path)
 
 
-def test_an_outcome_that_was_read_is_not_read_again(tmp_path: Path) -> None:
+def test_outcome_is_read_once(tmp_path: Path) -> None:
     with folder(tmp_path) as run:
         read = OutcomesRead(RunReader(tmp_path))
         land(run, CELLS[:3])
@@ -73,7 +73,7 @@ def test_an_outcome_that_was_read_is_not_read_again(tmp_path: Path) -> None:
     assert np.isnan(before.table.probs[3, 0]) and not np.isnan(after.table.probs).any()
 
 
-def test_a_reader_that_is_interrupted_misses_nothing_afterwards(
+def test_interrupted_reader_misses_no_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with folder(tmp_path) as run:
@@ -91,7 +91,7 @@ def test_a_reader_that_is_interrupted_misses_nothing_afterwards(
     same(read, tmp_path)
 
 
-def test_a_cell_that_is_none_of_the_sweep_is_named_until_it_is_mended(tmp_path: Path) -> None:
+def test_cell_outside_the_sweep_is_named_until_it_is_fixed(tmp_path: Path) -> None:
     with folder(tmp_path) as run:
         land(run, CELLS)
     read = OutcomesRead(RunReader(tmp_path))
@@ -111,7 +111,7 @@ def told(watcher: Watcher) -> tuple[int, str]:
     return now["finished"], now["failed"]
 
 
-def test_outcomes_laid_in_their_order_at_the_end_are_counted_once(tmp_path: Path) -> None:
+def test_outcomes_sorted_at_the_end_are_counted_once(tmp_path: Path) -> None:
     with folder(tmp_path) as run, RunReader(tmp_path) as opened:
         watcher = Watcher(opened)
         land(run, [CELLS[7], CELLS[0], CELLS[5]], failed=[5])
@@ -121,7 +121,7 @@ def test_outcomes_laid_in_their_order_at_the_end_are_counted_once(tmp_path: Path
         assert told(watcher) == (len(CELLS), "1")
 
 
-def test_failures_that_are_dropped_are_counted_no_more(tmp_path: Path) -> None:
+def test_dropped_failures_are_not_counted(tmp_path: Path) -> None:
     with folder(tmp_path) as run, RunReader(tmp_path) as opened:
         watcher = Watcher(opened)
         land(run, CELLS[:4], failed=[1, 2])
@@ -130,7 +130,7 @@ def test_failures_that_are_dropped_are_counted_no_more(tmp_path: Path) -> None:
         assert told(watcher) == (2, "0")
 
 
-def test_requests_in_flight_are_not_faults_while_the_run_goes_on(tmp_path: Path) -> None:
+def test_requests_in_flight_of_an_active_run_are_not_faults(tmp_path: Path) -> None:
     faults = ("unconfirmed", ABANDONED, 3), ("failed", "Overloaded", 2)
     with folder(tmp_path):
         note_paid(tmp_path, {"m": replace(sum_usage(()), faults=faults)})
@@ -140,30 +140,30 @@ def test_requests_in_flight_are_not_faults_while_the_run_goes_on(tmp_path: Path)
         assert Watcher(opened).snapshot()["faults"] == "5"
 
 
-def test_a_map_begins_with_the_hardest_problem_and_the_best_row() -> None:
+def test_map_starts_with_the_hardest_problem_and_the_best_row() -> None:
     values = np.array([[np.nan, np.nan, np.nan], [np.nan, 2.0, 3.0], [np.nan, 0.0, 1.0]])
     assert ordered_by_mean(values) == ([2, 1, 0], [2, 1, 0])
 
 
-def test_the_page_of_a_problem_begins_with_the_worst_row_and_ends_with_those_not_run(
+def test_problem_page_lists_worst_rows_first_and_unfinished_rows_last(
     tmp_path: Path,
 ) -> None:
     grid = sweep(*(NaiveJudge(StatedJudge(f"sim/{n}")) for n in range(4)))
     with folder(tmp_path, grid) as run, RunReader(tmp_path) as opened:
         land(run, [cell for cell in grid.cells() if cell.row.judge != "sim/1 stated"])
         page = page_of("problem")(opened, ServerLinks("a"), PageQuery())
-    *known, missing = re.findall(r'<td class="num" data-value="([^"]*)"', page)
-    assert len({*known}) == 3 and known == sorted(known, key=float) and missing == ""
+    *measured, missing = re.findall(r'<td class="num" data-value="([^"]*)"', page)
+    assert len({*measured}) == 3 and measured == sorted(measured, key=float) and missing == ""
 
 
-def test_the_neighbours_of_a_transcript_are_of_the_same_draw(tmp_path: Path) -> None:
+def test_neighbours_of_a_transcript_have_the_same_draw(tmp_path: Path) -> None:
     with folder(tmp_path, sweep(problems=3, draws=2)), RunReader(tmp_path) as opened:
         page = page_of("reading")(opened, ServerLinks("a"), PageQuery(problem=1, draw=1))
     steps = re.findall(r'href="([^"]*)" data-key="[jk]"', page)
     assert steps == [f"/run/a/row/0/problem/{n}?draw=1" for n in (0, 2)]
 
 
-def test_a_rate_is_unknown_at_first_and_nothing_where_all_stands_still() -> None:
+def test_rate_is_unknown_at_first_and_zero_without_progress() -> None:
     marks: deque[tuple[float, int]] = deque()
     assert recent_rate(marks, 0.0, 5, over=5.0) is None
     assert recent_rate(marks, 2.0, 9, over=5.0) == 2.0

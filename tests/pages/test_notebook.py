@@ -41,14 +41,14 @@ def report(place: Path) -> Report:
     return asyncio.run(finished("sim/strong", place))
 
 
-def inner(shown: str) -> str:
+def inner(frame: str) -> str:
     """The page within the frame."""
-    found = re.fullmatch(r'<iframe sandbox="allow-scripts" [^>]*srcdoc="([^"]*)"></iframe>', shown)
-    assert found, shown[:200]
-    return html.unescape(found[1])
+    match = re.fullmatch(r'<iframe sandbox="allow-scripts" [^>]*srcdoc="([^"]*)"></iframe>', frame)
+    assert match, frame[:200]
+    return html.unescape(match[1])
 
 
-def test_a_report_shows_its_overview_in_a_frame_without_the_notebooks_origin(
+def test_report_shows_its_overview_in_a_sandboxed_frame(
     report: Report,
 ) -> None:
     page = inner(report._repr_html_())
@@ -57,30 +57,30 @@ def test_a_report_shows_its_overview_in_a_frame_without_the_notebooks_origin(
     assert not re.findall(r'<a [^>]*href="(?!#)', page)
 
 
-def test_worlds_are_a_page_in_a_notebook_and_text_elsewhere(report: Report) -> None:
+def test_transcripts_are_a_page_in_a_notebook_and_text_elsewhere(report: Report) -> None:
     problem = report.reader.problems[0].id
-    shown = report.read(problem, protocol="debate")
-    told = re.search(r"ASD for the truth \(brier\): (\S+)", str(shown))
-    page = inner(shown._repr_html_())
+    transcripts = report.read(problem, protocol="debate")
+    asd = re.search(r"ASD for the truth \(brier\): (\S+)", str(transcripts))
+    page = inner(transcripts._repr_html_())
     assert "Debater A" in page
-    assert told and f">{told[1].replace('-', '−')}</b>" in page
+    assert asd and f">{asd[1].replace('-', '−')}</b>" in page
 
 
-async def test_a_comparison_of_reports_is_the_first_less_the_second(
+async def test_comparison_of_reports_is_the_first_minus_the_second(
     report: Report, place: Path
 ) -> None:
     other = await finished("sim/deceptive", place)
-    ours, theirs = (each.results.rows[1].asd for each in (report, other))
+    ours, theirs = (one.results.rows[1].asd for one in (report, other))
     assert ours and theirs and abs(ours.value - theirs.value) > 0.1
-    told = re.findall(r"^ +debate.* ([+-][\d.]+) \[", str(compare(report, other)), re.MULTILINE)
-    assert [float(each) for each in told] == [pytest.approx(ours.value - theirs.value, abs=0.01)]
+    printed = re.findall(r"^ +debate.* ([+-][\d.]+) \[", str(compare(report, other)), re.MULTILINE)
+    assert [*map(float, printed)] == [pytest.approx(ours.value - theirs.value, abs=0.01)]
 
 
 TOUR = Path(__file__).parents[2] / "examples" / "tour.ipynb"
 
 
 @pytest.mark.campaign
-async def test_every_cell_of_the_tour_runs_and_shows_what_it_promises(
+async def test_every_cell_of_the_tour_runs_and_shows_its_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("matplotlib")
@@ -88,12 +88,12 @@ async def test_every_cell_of_the_tour_runs_and_shows_what_it_promises(
     cells = orjson.loads(TOUR.read_bytes())["cells"]
     code = {cell["id"]: "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"}
     names: dict[str, object] = {}
-    shown = {id: await executed(source, id, names) for id, source in code.items()}
-    assert "Agent score difference" in inner(shown["run"]._repr_html_())
-    assert "Debater A" in inner(shown["read"]._repr_html_())
-    assert "| debate" in shown["contrast"]._repr_markdown_()
-    assert "run" in shown["again"].name and "| debate" in shown["again"]._repr_markdown_()
-    assert shown["plot"]._repr_png_().startswith(b"\x89PNG")
+    outputs = {id: await executed(source, id, names) for id, source in code.items()}
+    assert "Agent score difference" in inner(outputs["run"]._repr_html_())
+    assert "Debater A" in inner(outputs["read"]._repr_html_())
+    assert "| debate" in outputs["contrast"]._repr_markdown_()
+    assert "run" in outputs["again"].name and "| debate" in outputs["again"]._repr_markdown_()
+    assert outputs["plot"]._repr_png_().startswith(b"\x89PNG")
     assert not any(cell.get("outputs") for cell in cells), "outputs are not kept"
 
 
@@ -101,9 +101,9 @@ async def executed(source: str, name: str, names: dict[str, object]) -> Any:
     """The output of a cell: the value of its last expression, as in a notebook."""
     tree = ast.parse(source, name)
     if isinstance(tree.body[-1], ast.Expr):
-        shown = ast.Assign([ast.Name("_", ast.Store())], tree.body[-1].value)
-        tree.body[-1] = ast.fix_missing_locations(ast.copy_location(shown, tree.body[-1]))
-    done = eval(compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
-    if isawaitable(done):
-        await done
+        last = ast.Assign([ast.Name("_", ast.Store())], tree.body[-1].value)
+        tree.body[-1] = ast.fix_missing_locations(ast.copy_location(last, tree.body[-1]))
+    result = eval(compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+    if isawaitable(result):
+        await result
     return names.get("_")

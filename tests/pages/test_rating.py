@@ -28,14 +28,14 @@ AFTER = replace(PLAIN, before=True)
 
 
 def answered(folder: Path) -> list[TaskAnswered]:
-    return [each for each in read_journal(folder) if isinstance(each, TaskAnswered)]
+    return [event for event in read_journal(folder) if isinstance(event, TaskAnswered)]
 
 
 def save(page: Any) -> None:
     page.get_by_role("button", name="Save").click()
 
 
-def test_what_leads_in_and_out_has_nothing_to_mend(page: Any, tmp_path: Path) -> None:
+def test_welcome_and_closing_pages_pass_axe(page: Any, tmp_path: Path) -> None:
     settings = replace(PLAIN, consent="I agree.")
     with at_desk(tmp_path, [TASKS["two answers"]], settings) as (desk, links):
         faults = faults_in(page)
@@ -53,7 +53,7 @@ def test_what_leads_in_and_out_has_nothing_to_mend(page: Any, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_axe_finds_nothing_to_mend_in_any_task(task: str, page: Any, tmp_path: Path) -> None:
+def test_every_task_passes_axe(task: str, page: Any, tmp_path: Path) -> None:
     with at_desk(tmp_path, [TASKS[task]], AFTER) as (_, links):
         faults = faults_in(page)
         page.goto(links[0])
@@ -76,9 +76,7 @@ def test_axe_finds_nothing_to_mend_in_any_task(task: str, page: Any, tmp_path: P
         assert faults == []
 
 
-def test_axe_finds_nothing_to_mend_where_something_is_refused_or_over(
-    page: Any, tmp_path: Path
-) -> None:
+def test_refusal_and_end_pages_pass_axe(page: Any, tmp_path: Path) -> None:
     with at_desk(tmp_path, [TASKS["two answers"]]) as (desk, links):
         page.goto(links[0])
         assert violations(page) == []
@@ -104,7 +102,7 @@ def test_axe_finds_nothing_to_mend_where_something_is_refused_or_over(
         assert violations(page) == []
 
 
-def test_a_task_is_done_by_keys_alone(page: Any, tmp_path: Path) -> None:
+def test_task_is_done_by_keys_alone(page: Any, tmp_path: Path) -> None:
     with at_desk(tmp_path, [TASKS["two answers"]]) as (_, links):
         begin(page, links[0])
         first, second = page.locator("#p0"), page.locator("#p1")
@@ -124,12 +122,10 @@ def test_a_task_is_done_by_keys_alone(page: Any, tmp_path: Path) -> None:
             page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         page.get_by_text("Saved.").wait_for()
-    assert [each.probs for each in answered(tmp_path)] == [(0.61, 0.39)]
+    assert [answer.probs for answer in answered(tmp_path)] == [(0.61, 0.39)]
 
 
-def test_percentages_of_several_answers_are_sent_when_they_add_up(
-    page: Any, tmp_path: Path
-) -> None:
+def test_percentages_of_several_answers_must_add_up(page: Any, tmp_path: Path) -> None:
     with at_desk(tmp_path, [TASKS["four answers"]]) as (_, links):
         begin(page, links[0])
         for n, value in enumerate(("10", "20", "30", "30")):
@@ -151,18 +147,18 @@ def test_two_raters_at_once_get_different_worlds(browser: Any, tmp_path: Path) -
         pages = [windows.enter_context(opened(browser)) for _ in links[:2]]
         for page, link in zip(pages, links[:2], strict=True):
             begin(page, link)
-        said = [page.locator(".turn .text").inner_text() for page in pages]
-        assert sorted(said) == ["I say (A).", "I say (B)."]
+        speeches = [page.locator(".turn .text").inner_text() for page in pages]
+        assert sorted(speeches) == ["I say (A).", "I say (B)."]
         for page in pages:
             filled(page)
             # Twice, as an impatient hand does.
             page.get_by_role("button", name="Save").dblclick()
         for page in pages:
             page.get_by_text("Saved.").wait_for()
-    assert sorted(each.rater for each in answered(tmp_path)) == ["raters-1", "raters-2"]
+    assert sorted(answer.rater for answer in answered(tmp_path)) == ["raters-1", "raters-2"]
 
 
-def test_without_scripts_everything_can_be_done(browser: Any, tmp_path: Path) -> None:
+def test_every_task_works_without_scripts(browser: Any, tmp_path: Path) -> None:
     with (
         at_desk(tmp_path, [TASKS["two answers"]], replace(PLAIN, before=True)) as (_, links),
         opened(browser, java_script_enabled=False) as page,
@@ -173,11 +169,11 @@ def test_without_scripts_everything_can_be_done(browser: Any, tmp_path: Path) ->
             page.locator("#p1").fill("20")
             page.get_by_role("button", name=name).click()
         page.get_by_text("Saved.").wait_for()
-    told = [event_kind(each) for each in read_journal(tmp_path)]
-    assert told == ["consent", "given", "before", "answered"]
+    kinds = [event_kind(event) for event in read_journal(tmp_path)]
+    assert kinds == ["consent", "given", "before", "answered"]
 
 
-def test_what_is_typed_survives_until_it_is_saved_and_a_part_of_one_is_questioned(
+def test_typed_answer_survives_a_reload_and_a_fraction_is_questioned(
     page: Any, tmp_path: Path
 ) -> None:
     with at_desk(tmp_path, [TASKS["two answers"]]) as (_, links):
@@ -201,10 +197,10 @@ def test_what_is_typed_survives_until_it_is_saved_and_a_part_of_one_is_questione
         save(page)
         page.get_by_text("Saved.").wait_for()
         assert page.evaluate("Object.keys(localStorage).filter(k => k.startsWith('draft'))") == []
-    assert [each.probs for each in answered(tmp_path)] == [pytest.approx((0.007, 0.993))]
+    assert [answer.probs for answer in answered(tmp_path)] == [pytest.approx((0.007, 0.993))]
 
 
-def test_two_studies_on_one_host_and_a_link_from_another_site(page: Any, tmp_path: Path) -> None:
+def test_two_studies_share_a_host_and_foreign_links_work(page: Any, tmp_path: Path) -> None:
     with (
         at_desk(tmp_path / "a", [TASKS["two answers"]]) as (_, first),
         at_desk(tmp_path / "b", [TASKS["four answers"]]) as (_, second),
@@ -219,10 +215,10 @@ def test_two_studies_on_one_host_and_a_link_from_another_site(page: Any, tmp_pat
         other.locator("#p0").wait_for()
         save(page)
         page.get_by_text("Saved.").wait_for()
-    assert [each.probs for each in answered(tmp_path / "a")] == [(0.7, 0.3)]
+    assert [answer.probs for answer in answered(tmp_path / "a")] == [(0.7, 0.3)]
 
 
-def test_no_answer_is_an_answer(page: Any, tmp_path: Path) -> None:
+def test_rater_may_give_no_answer(page: Any, tmp_path: Path) -> None:
     with at_desk(tmp_path, [TASKS["a speech"]]) as (_, links):
         begin(page, links[0])
         page.get_by_text("I cannot answer this one").click()
@@ -230,9 +226,7 @@ def test_no_answer_is_an_answer(page: Any, tmp_path: Path) -> None:
         page.get_by_text("Saved as unanswered").wait_for()
 
 
-def test_what_is_sent_while_the_server_is_dead_is_saved_when_it_is_back(
-    page: Any, tmp_path: Path
-) -> None:
+def test_answer_sent_while_the_server_is_down_is_saved_later(page: Any, tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text(
         "problems: {bundled: {name: arithmetic, limit: 2}}\n"
         "judges: {kind: distribution, model: person/lay}\nprotocols: naive_judge\n"
@@ -257,10 +251,10 @@ def test_what_is_sent_while_the_server_is_dead_is_saved_when_it_is_back(
         page.reload()
         assert "That was the last one" in page.inner_text("main"), "whoever looks again is told so"
         server.hear(signal.SIGINT)
-        told = server.end()
-    assert told.code == 0, told.err
+        ended = server.end()
+    assert ended.code == 0, ended.err
     run = next((tmp_path / "runs").glob("one-*"))
-    assert [each.posted["p0"] for each in answered(run)] == ["83", "17"]
+    assert [answer.posted["p0"] for answer in answered(run)] == ["83", "17"]
 
 
 def test_hostile_transcripts_do_nothing(page: Any, tmp_path: Path) -> None:
@@ -274,16 +268,16 @@ def test_hostile_transcripts_do_nothing(page: Any, tmp_path: Path) -> None:
     judge = DistributionJudge(MODEL)
     call = Call(judge.compose(judge.shown(Case(transcript), range(2))).request, (0,))
     with at_desk(tmp_path, [call]) as (_, links):
-        asked = asked_by(page)
+        addresses = asked_by(page)
         begin(page, links[0])
         page.locator(".turn").first.wait_for()
         assert page.evaluate("window.broken") is None
         assert page.evaluate("getComputedStyle(document.body).display") != "none"
         root = links[0].partition("?")[0]
-        assert all(url.startswith((root, "data:")) for url in asked)
-        shown = page.content()
+        assert all(url.startswith((root, "data:")) for url in addresses)
+        html = page.content()
         for hidden in "\u202e\u2066\x1b\u2028":
-            assert hidden not in shown
+            assert hidden not in html
         filled(page)
         save(page)
         page.get_by_text("Saved.").wait_for()

@@ -48,8 +48,8 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [{"id": f"q{n}", "question": text, "answers": answers} for n, text in enumerate(texts)]
     (place / "four.jsonl").write_text("\n".join(map(dumps, lines)))
     folder = ran(FOUR, place)
-    done = oversight("measure", "probe", folder, "--limit", "1", cwd=place)
-    assert done.code == 0, done.err
+    probed = oversight("measure", "probe", folder, "--limit", "1", cwd=place)
+    assert probed.code == 0, probed.err
     return folder
 
 
@@ -59,7 +59,7 @@ def run(four: Path) -> Iterator[str]:
         yield f"{address}run/{four.name}/"
 
 
-def test_beliefs_name_their_change_and_the_largest_one() -> None:
+def test_beliefs_have_their_change_and_mark_the_largest() -> None:
     beliefs = beliefs_by_turn([(0, 0.5), (1, 0.25), (3, 0.75), (4, 0.875)])
     assert [(n, b.change, b.largest) for n, b in beliefs.items()] == [
         (0, None, False),
@@ -93,9 +93,7 @@ def test_a_debate_of_four_answers_is_one_column(page: Any, run: str) -> None:
     assert page.locator(".worlds").count() == 1 and page.locator(".single").count() == 0
 
 
-def test_the_turn_that_moved_the_judge_most_is_focused_by_a_key(
-    page: Any, run: str, four: Path
-) -> None:
+def test_key_focuses_the_turn_that_moved_the_judge_most(page: Any, run: str, four: Path) -> None:
     page.goto(f"{run}{DEBATE}/0")
     bars = page.locator(".belief")
     assert bars.count() == 9 and page.locator(".moved").count() == 1
@@ -118,7 +116,7 @@ def test_the_turn_that_moved_the_judge_most_is_focused_by_a_key(
     assert not page.locator(".belief").count()
 
 
-def test_a_narrow_reader_keeps_the_answers_in_sight(page: Any, run: str) -> None:
+def test_narrow_page_keeps_the_answers_in_sight(page: Any, run: str) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(f"{run}{DEBATE}/0")
     assert violations(page) == []
@@ -129,8 +127,8 @@ def test_a_narrow_reader_keeps_the_answers_in_sight(page: Any, run: str) -> None
     assert "●" in strip.inner_text()
 
 
-def test_a_long_question_is_folded_and_the_reading_copied(page: Any, run: str) -> None:
-    faults, asked = faults_in(page), asked_by(page)
+def test_long_question_is_folded_and_the_transcript_copied(page: Any, run: str) -> None:
+    faults, addresses = faults_in(page), asked_by(page)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto(f"{run}{DEBATE}/1")
     assert page.locator(".question").bounding_box()["height"] < 200
@@ -142,12 +140,10 @@ def test_a_long_question_is_folded_and_the_reading_copied(page: Any, run: str) -
     speeches = page.locator("article.turn .text").all_text_contents()
     assert len(speeches) == 9 and all(speech in text for speech in speeches)
     assert text.startswith("# q1 ") and text.count("\n## ") == 9 and TRUTH in text
-    assert faults == [] and all(url.startswith(run.partition("/run")[0]) for url in asked[1:])
+    assert faults == [] and all(url.startswith(run.partition("/run")[0]) for url in addresses[1:])
 
 
-def test_markdown_and_formulas_are_rendered_and_the_raw_text_is_a_key_away(
-    page: Any, run: str
-) -> None:
+def test_markdown_and_formulas_are_rendered_and_a_key_shows_raw_text(page: Any, run: str) -> None:
     faults = faults_in(page)
     alerts: list[str] = []
     page.on("dialog", lambda dialog: alerts.append(dialog.message) or dialog.dismiss())
@@ -168,7 +164,7 @@ def test_markdown_and_formulas_are_rendered_and_the_raw_text_is_a_key_away(
     assert faults == [] and alerts == []
 
 
-def test_a_note_is_written_found_again_exported_and_removed(
+def test_note_is_written_filtered_exported_and_removed(
     page: Any, run: str, four: Path, tmp_path: Path
 ) -> None:
     faults = faults_in(page)
@@ -197,8 +193,8 @@ def test_a_note_is_written_found_again_exported_and_removed(
         assert oversight("view", four, "--write", "site", *flags, cwd=tmp_path).code == 0
         texts = "".join(unpacked(file) for file in (tmp_path / "site").glob("row-*.html"))
         assert texts.count('class="note-line"') == count and 'method="post"' not in texts
-        done = oversight("export", "pack", four, "-o", "p.oversight", *flags, cwd=tmp_path)
-        assert done.code == 0, done.err
+        packed = oversight("export", "pack", four, "-o", "p.oversight", *flags, cwd=tmp_path)
+        assert packed.code == 0, packed.err
         assert ("run/notes.jsonl" in ZipFile(tmp_path / "p.oversight").namelist()) == bool(count)
     page.goto(f"{run}{DEBATE}/0")
     page.get_by_role("button", name="remove this note").click()
@@ -217,9 +213,9 @@ def test_transcripts_are_ordered_by_the_largest_change(page: Any, run: str) -> N
 
 
 def test_show_prints_each_speech_of_a_shared_debate_once(four: Path, tmp_path: Path) -> None:
-    shown = oversight("show", four, "q0", "--protocol", "debate", cwd=tmp_path).out
+    printed = oversight("show", four, "q0", "--protocol", "debate", cwd=tmp_path).out
     with RunReader(four) as reader:
         speeches = [spoken.turn.text for spoken in read(reader, Place(1, 0)).worlds[0].turns]
-    text = " ".join(shown.split())
+    text = " ".join(printed.split())
     assert [text.count(speech) for speech in speeches] == [1] * 8
     assert text.count("agent score (brier)") == 4

@@ -74,7 +74,7 @@ class Tags(HTMLParser):
         ("|a" * 1_000 + "\n" + "|-" * 1_000 + "\n" + "|\n" * (MAX_CELLS // 2_000), ""),
     ],
 )
-def test_a_text_becomes_this_markup(text: str, markup: str) -> None:
+def test_text_is_rendered_as_this_markup(text: str, markup: str) -> None:
     assert rendered(text) == markup
 
 
@@ -89,12 +89,12 @@ def test_a_text_becomes_this_markup(text: str, markup: str) -> None:
         ("\\hspace{900em}x", '<mspace width="4em">'),
     ],
 )
-def test_a_formula_becomes_mathml(latex: str, part: str) -> None:
+def test_formula_is_rendered_as_mathml(latex: str, part: str) -> None:
     assert part in formula(latex)
 
 
 @pytest.mark.parametrize("latex", ["\\foo", "\\frac{1}", "{" * 41 + "}" * 41, "\\phantom{x}", ""])
-def test_a_formula_that_does_not_parse_stays_raw(latex: str) -> None:
+def test_invalid_formula_stays_raw(latex: str) -> None:
     assert formula(latex) == ""
 
 

@@ -56,7 +56,7 @@ async def test_every_view_has_an_address(
 
 
 @pytest.mark.parametrize("path", NOT_THERE.splitlines())
-async def test_an_unknown_page_says_so(
+async def test_unknown_page_is_404_with_the_known_ones(
     path: str, root: str, client: aiohttp.ClientSession, small: Path
 ) -> None:
     status, page = await got(client, root + path.format(run=small.name))
@@ -65,13 +65,13 @@ async def test_an_unknown_page_says_so(
 
 
 @pytest.mark.parametrize("path", ["", "run/nobody"])
-async def test_every_answer_has_the_policy_and_none_is_kept(
+async def test_every_response_has_the_policy_and_is_not_cached(
     path: str, root: str, client: aiohttp.ClientSession
 ) -> None:
     async with client.get(root + path) as answer:
-        told = answer.headers["Content-Security-Policy"]
-        assert told.startswith("default-src 'none'; style-src 'sha256-")
-        assert "frame-ancestors 'none'" in told and "unsafe" not in told
+        rules = answer.headers["Content-Security-Policy"]
+        assert rules.startswith("default-src 'none'; style-src 'sha256-")
+        assert "frame-ancestors 'none'" in rules and "unsafe" not in rules
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert answer.headers["Cache-Control"] == "no-store"
         assert answer.headers["Referrer-Policy"] == "same-origin"
@@ -80,13 +80,13 @@ async def test_every_answer_has_the_policy_and_none_is_kept(
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1:1", "[::2]"])
-async def test_a_name_that_is_not_the_servers_own_is_refused(
+async def test_foreign_host_name_is_refused(
     host: str, root: str, client: aiohttp.ClientSession
 ) -> None:
     port = root.rstrip("/").rpartition(":")[2]
-    status, said = await got(client, root, headers={"Host": host.format(port=port)})
+    status, body = await got(client, root, headers={"Host": host.format(port=port)})
     assert status == 421
-    assert "small-" not in said
+    assert "small-" not in body
 
 
 @pytest.mark.parametrize("raw", [b"\x16\x03\x01\x02\x00\x01", b"GET /\x1b]0;x HTTP/1.1\r\n\r\n"])
@@ -101,7 +101,7 @@ async def test_bytes_that_are_not_http_are_refused_without_a_traceback(
     assert caplog.records == []
 
 
-async def test_another_origin_is_refused(root: str, client: aiohttp.ClientSession) -> None:
+async def test_foreign_origin_is_refused(root: str, client: aiohttp.ClientSession) -> None:
     assert (await got(client, root, headers={"Origin": "http://evil.example"}))[0] == 403
     assert (await got(client, root, headers={"Origin": "null"}))[0] == 403
     assert (await got(client, root, headers={"Origin": root.rstrip("/")}))[0] == 200
@@ -110,13 +110,13 @@ async def test_another_origin_is_refused(root: str, client: aiohttp.ClientSessio
 async def test_only_its_own_pages_send_notes(
     root: str, runs: Path, small: Path, client: aiohttp.ClientSession
 ) -> None:
-    own, to = {"Origin": root.rstrip("/")}, f"{root}run/{small.name}/notes"
+    ours, to = {"Origin": root.rstrip("/")}, f"{root}run/{small.name}/notes"
     evil = {"Origin": "http://evil.example"}
     for address, headers, status in (
         (to, {}, 403),
         (to, evil, 403),
-        (root, own, 405),
-        (to, own, 500),
+        (root, ours, 405),
+        (to, ours, 500),
     ):
         async with client.post(address, headers=headers, data={"kind": "none"}) as answer:
             assert answer.status == status
@@ -127,7 +127,7 @@ async def test_only_its_own_pages_send_notes(
             assert answer.status == 405, "notes are written on this machine alone"
 
 
-async def test_beyond_loopback_a_token_opens_it_and_leaves_the_address(
+async def test_token_opens_the_server_and_is_removed_from_the_address(
     runs: Path, client: aiohttp.ClientSession
 ) -> None:
     async with PageServer(runs, host="0.0.0.0", token=TOKEN).serving(0) as address:
@@ -149,7 +149,7 @@ async def test_beyond_loopback_a_token_opens_it_and_leaves_the_address(
         assert (await got(client, root, headers=headers))[0] == 421
 
 
-async def test_a_cookie_of_any_bytes_opens_nothing_and_raises_nothing(
+async def test_cookie_of_any_bytes_is_refused_without_an_error(
     runs: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with PageServer(runs, host="0.0.0.0", token=TOKEN).serving(0) as address:
@@ -174,7 +174,7 @@ max_cells: 8
 """
 
 
-async def test_a_run_under_way_is_told_again_and_again_until_it_ends(
+async def test_snapshots_of_a_run_are_sent_until_it_ends(
     tmp_path: Path, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "SNAPSHOT_INTERVAL", 0.2)
@@ -183,26 +183,26 @@ async def test_a_run_under_way_is_told_again_and_again_until_it_ends(
         await asyncio.to_thread(sweep.until_cells, 8)
         run = next((tmp_path / "runs").iterdir())
         async with PageServer(run).serving(0) as root:
-            told = []
+            snapshots = []
             async with client.get(f"{root}run/{run.name}/events") as answer:
                 assert answer.content_type == "text/event-stream"
                 ended = asyncio.create_task(asyncio.to_thread(sweep.end))
                 async for line in answer.content:
                     if line.startswith(b"data: "):
-                        told.append(orjson.loads(line.removeprefix(b"data: ")))
+                        snapshots.append(orjson.loads(line.removeprefix(b"data: ")))
             assert (await ended).code in (0, 1)
-    assert len(told) > 2
-    assert [each["state"] for each in told[:-1]] == ["running"] * (len(told) - 1)
-    last = told[-1]
+    assert len(snapshots) > 2
+    assert [snapshot["state"] for snapshot in snapshots[:-1]] == ["running"] * (len(snapshots) - 1)
+    last = snapshots[-1]
     assert (last["state"], last["finished"], last["cells"]) == ("finished", 48, 48)
-    finished = [each["finished"] for each in told]
+    finished = [snapshot["finished"] for snapshot in snapshots]
     assert finished == sorted(finished) and finished[0] < 48
-    assert any(each["left"] != "–" for each in told[:-1])
+    assert any(snapshot["left"] != "–" for snapshot in snapshots[:-1])
     assert int(last["failed"]) > 0
-    assert any(int(each["calls"].replace(",", "")) for each in told)
+    assert any(int(snapshot["calls"].replace(",", "")) for snapshot in snapshots)
 
 
-async def test_a_reading_needs_no_store_and_says_where_its_requests_are(
+async def test_transcript_needs_no_store_and_names_the_place_of_its_requests(
     runs: Path, small: Path, tmp_path: Path, client: aiohttp.ClientSession
 ) -> None:
     DiskStore(tmp_path / "empty").close()
@@ -220,7 +220,7 @@ async def test_a_reading_needs_no_store_and_says_where_its_requests_are(
         assert status == 500 and "make it again from its sweep file and its store" in page
 
 
-async def test_a_reading_does_not_wait_for_a_page_that_reckons(
+async def test_transcript_does_not_wait_for_pages_with_figures(
     small: Path, client: aiohttp.ClientSession
 ) -> None:
     pages = PageServer(small)
@@ -231,7 +231,7 @@ async def test_a_reading_does_not_wait_for_a_page_that_reckons(
         reckoned.cancel()
 
 
-async def test_one_call_is_shown_by_itself(
+async def test_single_call_has_its_page(
     small: Path, root: str, client: aiohttp.ClientSession
 ) -> None:
     calls = f"{root}run/{small.name}/row/2/problem/1/calls"
