@@ -49,7 +49,7 @@ def test_missing_or_impossible_settings_are_found_before_anything_is_sent(desk):
         unknown = desk.sit()
         assert "requests" not in counts(url)
     assert [result.returncode for result in (unable, unpriced, both, unknown)] == [2] * 4
-    assert "--max-cost and --max-tokens: give one of them" in both.stderr
+    assert "--max-cost and --max-tokens exclude each other" in both.stderr
     assert f"{MODELS[1]}: top_logprobs: this model reports no logprobs; judge by" in unable.stderr
     no_price = "openai/unheard-of: no price is known, so --max-cost cannot be enforced"
     assert no_price in unpriced.stderr
