@@ -111,8 +111,7 @@ class RowCost:
     """Problems with at least one cell of the row run."""
     alone: Spent
 
-    def each(self, axis: CostAxis) -> float:
-        """Cost a problem."""
+    def per_problem(self, axis: CostAxis) -> float:
         used = self.alone
         tokens = used.input_tokens + used.output_tokens
         return ((used.dollars or 0.0) if axis == "dollars" else tokens) / max(self.problems, 1)
@@ -328,7 +327,7 @@ def frontier_finding(
     if lifted:
         none = {name: len(worth.values) for name, worth in worths.items() if naive[name] == name}
         worth |= {name: exact(0.0, n) for name, n in none.items()}
-    cost = {row.name: row.each(axis) for row in costs.rows if row.name in shared}
+    cost = {row.name: row.per_problem(axis) for row in costs.rows if row.name in shared}
     judges = {name: row.shown_judge for name, row in zip(run.names, rows, strict=True)}
     points = frontier_points(cost, worth, partial(contrasts, shared, interval=how), judges)
     problems = len(next(iter(shared.values())).questions)

@@ -329,7 +329,7 @@ def _by_question(
     if measured is None:
         return {}
     places = np.flatnonzero(np.isin(every.answers, np.unique(measured.every.answers))).tolist()
-    asd, chosen = measured.each.tolist(), measured.each_chosen(betas)
+    asd, chosen = measured.by_judgement.tolist(), measured.chosen_by_judgement(betas)
     return {
         place: {
             "asd": asd[n],

@@ -131,8 +131,7 @@ def read_rows(run: RunReader | Path) -> RunRows:
 
 
 class OutcomesRead:
-    """The outcomes of one run, no line of which is read twice while the run goes on; in threads
-    too."""
+    """The outcomes of one run; each line is read once while the run goes on, also by threads."""
 
     _rows: RunRows
 

@@ -136,7 +136,7 @@ class _Clock:
     def elapsed(self) -> float:
         return asyncio.get_running_loop().time() - self.start
 
-    def left(self, now: Snapshot) -> float | None:
+    def remaining(self, now: Snapshot) -> float | None:
         """Seconds left, or None before a rate is known."""
         at = self.elapsed
         self._marks = [mark for mark in self._marks if at - mark[0] <= RATE_OVER]
@@ -167,6 +167,6 @@ def _figures(now: Snapshot, *, clock: _Clock, eta: bool = True) -> str:
         f"{now.refused:,} refused" if now.refused else "",
         f"{now.failed:,} failed",
     ]
-    seconds = clock.left(now) if eta else None
+    seconds = clock.remaining(now) if eta else None
     parts.append(f"{duration(seconds)} left" if seconds is not None else duration(clock.elapsed))
     return "  ".join(filter(None, parts))

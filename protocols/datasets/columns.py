@@ -227,14 +227,14 @@ class Choices:
     """Without the letters that they carry."""
     labels: tuple[str, ...]
     """Those that the table gives them; empty if it gives none."""
-    own: tuple[str, ...]
+    letters: tuple[str, ...]
     """The letters that they carried; empty if they carried none."""
     strict: bool
     """Whether the answer names one of the labels, and nothing else."""
 
     def by_label(self, key: Any) -> set[int]:
         word = bare_key(key)
-        for labels in (self.labels, self.own):
+        for labels in (self.labels, self.letters):
             if places := {n for n, label in enumerate(labels) if label == word}:
                 return places
             folded = word.casefold()
@@ -294,7 +294,7 @@ class Options:
         texts = choices.texts
         wrong = tuple(text for n, text in enumerate(texts) if n != place and text)
         ordered = tuple(filter(None, texts)) if any(map(refers, texts)) else ()
-        return cls((texts[place],), wrong, ordered, bool(choices.own))
+        return cls((texts[place],), wrong, ordered, bool(choices.letters))
 
 
 def first_number(rows: Iterable[Row], columns: Columns) -> int | None:

@@ -152,10 +152,10 @@ def each_record(path: Path) -> Iterator[tuple[int, Row | DatasetError]]:
 def json_rows(file: str, data: bytes, model: type[RowModel]) -> Iterator[tuple[int, RowModel]]:
     """(line, row) of every row, checked against `model`; lines count from 1.
 
-    data: one JSON object a line, blank lines aside, read lazily; or one JSON array of objects, or
-    an object that names them, of which the line is the number of the row; or a single object, which
-    is one row. UTF-8, or UTF-16 with a byte order mark. DatasetError at the first row that is
-    wrong, and for a file without rows.
+    data: one JSON object per line, read lazily, without blank lines; or a JSON array of objects, or
+    an object that names them, whose line is the number of the row; or a single object as one row.
+    UTF-8, or UTF-16 with a byte order mark. DatasetError at the first row that is wrong, and for a
+    file without rows.
     """
     for line, row in each_row(file, data, model):
         if isinstance(row, DatasetError):

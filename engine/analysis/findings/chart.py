@@ -10,8 +10,7 @@ from ..scoring.estimate import Ends, Estimate
 MAX_TOGETHER = 8
 """Lines, or clouds of points, in one set of axes; more are split by protocol into their own."""
 FEW = 20
-"""Points of which each is drawn for itself; of more, those that fall together are one mark, whose
-area is their number."""
+"""Up to this many points are drawn singly; above it, equal ones are one mark, sized by number."""
 
 TableRows: TypeAlias = list[tuple[object, ...]]
 

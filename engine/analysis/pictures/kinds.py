@@ -61,7 +61,7 @@ class ForestLine:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """One measure with its intervals, a line a row."""
+    """One measure with its intervals, one line per row."""
 
     measure: str
     """Axis label."""

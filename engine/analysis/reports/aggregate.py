@@ -289,7 +289,7 @@ def _spoken_in_doubt(record: OutcomeRecord) -> bool:
 
 class CellIndex:
     """The cells of any row of a sweep, numbered from 0: problem by problem, draw by draw, in answer
-    order. Attributes have one value a cell, unless they say otherwise."""
+    order. Attributes have one value per cell, unless they say otherwise."""
 
     def __init__(self, sweep: Grid) -> None:
         self._rows, problems = len(sweep.rows), sweep.problems

@@ -38,7 +38,7 @@ from .results import Decision, Mean, Results, RowResult
 
 
 def measured_parts(results: Results, names: Sequence[Column]) -> list[Part]:
-    """The parts, each of which is left out where no row has anything to say in it."""
+    """The parts; a part without any figure is left out."""
     return [
         *_chosen(results, names),
         *_choices(results, names),
@@ -171,7 +171,7 @@ GROUPINGS = (("protocol",), ("mechanism",))
 
 @dataclass(frozen=True, slots=True)
 class PivotLine:
-    """A group of rows, each of which counts equally on every problem."""
+    """A group of rows that count equally on every problem."""
 
     group: tuple[str, ...]
     """The value of each dimension that these rows share."""

@@ -152,8 +152,7 @@ class RowResult:
     captured: Mean | None
     """With a logprob judge: the least mass that the answer labels had."""
     valid: "RowResult | None" = None
-    """The row over valid problems alone, where that was asked for: those in no world of which a
-    speaker did what is one of `SPOKEN_DOUBTS`."""
+    """If requested, the row over valid problems alone: without any of `SPOKEN_DOUBTS`."""
     samples: RowSamples = field(default=RowSamples(), compare=False, repr=False)
 
     @property
@@ -203,7 +202,7 @@ class Results:
     betas: tuple[float, ...]
     rows: tuple[RowResult, ...]
     health: Health | None
-    """None for verdicts from elsewhere, of which nobody knows how they came about."""
+    """None for verdicts from elsewhere, whose origin is unknown."""
     prompts: str = ""
     """12 hex digits of all words that the seats read:
     oversight.engine.sweep.grid.Grid.prompts."""

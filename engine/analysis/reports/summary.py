@@ -236,7 +236,7 @@ def _laid_out(
     order = {head: n for n, head in enumerate(dict.fromkeys(head for head, _ in body))}
     lines = sorted(body.items(), key=lambda pair: order[pair[0][0]])
 
-    def shown(line: ReportLine | None) -> list[str]:
+    def cells(line: ReportLine | None) -> list[str]:
         if line and line.unmeasured:
             return [f"not measured: {line.unmeasured}", *[""] * (len(fields) - 1)]
         return [bare(field(line)) if line else "" for field in fields.values()]
@@ -247,7 +247,7 @@ def _laid_out(
         body=tuple(
             (
                 name,
-                *chain(*(shown(by_judge.get(j)) for j in judges or [next(iter(by_judge))])),
+                *chain(*(cells(by_judge.get(j)) for j in judges or [next(iter(by_judge))])),
             )
             for (_, name), by_judge in lines
         ),

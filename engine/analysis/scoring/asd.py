@@ -210,7 +210,7 @@ def scored(
 
 
 class _Drawn(NamedTuple):
-    """The questions of which some judgements are draws."""
+    """The questions that some judgements were drawn for."""
 
     ids: tuple[str, ...]
     first: Places
@@ -324,11 +324,11 @@ class Scored:
             ends[at] = chosen_ends(k, RANGES[self.score], self.compat)
         return {
             name: mean
-            for name, values in self.each_chosen(betas).items()
+            for name, values in self.chosen_by_judgement(betas).items()
             if (mean := self._mean(values, counting, ends))
         }
 
-    def each_chosen(self, betas: Sequence[float]) -> dict[tuple[str, float], Floats]:
+    def chosen_by_judgement(self, betas: Sequence[float]) -> dict[tuple[str, float], Floats]:
         """JSE and EAS of each judgement, by beta; NaN without a verdict in every world."""
         columns = {(name, beta): np.empty(len(self)) for name in ("jse", "eas") for beta in betas}
         for k, at in self._blocks():
@@ -342,7 +342,7 @@ class Scored:
         return columns
 
     @property
-    def each(self) -> Floats:
+    def by_judgement(self) -> Floats:
         """ASD of each judgement; NaN without a verdict in every world."""
         return np.where(self.whole & self.full, self._summed(self.own), np.nan)
 

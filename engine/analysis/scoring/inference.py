@@ -110,11 +110,11 @@ class Influences:
     n: int = 0
     """Number to state; by default the number of judgements."""
     questions: tuple[str, ...] = ()
-    """Of a mean of one value a question (`of_questions`), the questions; () of any other figure."""
+    """The questions of a mean of one value per question (`of_questions`); () for other figures."""
     values: Floats = field(default_factory=lambda: np.empty(0))
     """Their values."""
     judged: frozenset[str] = frozenset()
-    """Of an unpaired figure of a run, the questions that it is of, none of which has a value."""
+    """The questions of an unpaired figure of a run; none of them has a value."""
     weights: Floats | None = None
     """Weight of each judgement in the mean of its stratum; None if all weigh the same."""
 

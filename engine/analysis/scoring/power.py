@@ -76,18 +76,18 @@ def questions_needed(
     if ends is not None and not ends[0] < difference < ends[1]:
         raise ValueError(f"a difference of {difference:g} is not within its range {ends}")
 
-    def found(n: int) -> bool:
+    def finds(n: int) -> bool:
         return mde(
             spread, n, power=power, clusters=n / size, ends=ends, interval=interval
         ) <= abs(difference) * (1 + 1e-12)  # fmt: skip
 
     high = 2
-    while not found(high):
+    while not finds(high):
         high *= 2
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if found(middle) else (middle, high)
+        low, high = (low, middle) if finds(middle) else (middle, high)
     return high
 
 

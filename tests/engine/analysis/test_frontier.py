@@ -139,7 +139,7 @@ def test_costs_of_a_sample_are_per_sampled_problem(runs: Kept) -> None:
     for n, row in enumerate(sample.rows):
         own_calls = [call for call in calls.calls.values() if call.rows >> n & 1]
         tokens = sum(call.usage.input_tokens + call.usage.output_tokens for call in own_calls)
-        assert row.problems == 10 and row.each("tokens") == tokens / 10
+        assert row.problems == 10 and row.per_problem("tokens") == tokens / 10
     assert {
         row.problems for row in row_costs(rows, calls_of_run(rows.run), PriceList({})).rows
     } == {12}

@@ -47,7 +47,7 @@ def test_pilot_gives_the_variance_of_the_measured_differences(
     assert plan["needed"] == questions_needed(spread, 0.1)
     wide = questions_needed(spread, 0.1, ends=(-4.0, 4.0), interval="conservative")
     assert plan["conservative"] == wide > plan["needed"]
-    # Three repeats of 3 calls per world of either row, of which both have some in common.
+    # Three repeats of 3 calls per world of either row; some are in both rows.
     assert 12 * plan["needed"] < plan["calls"] <= 36 * plan["needed"]
 
 

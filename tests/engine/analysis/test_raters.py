@@ -9,8 +9,8 @@ from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 EVEN = (0.5, 0.5)
 
 
-def said(judge: str, id: str, p: float, side: int | None = None, **more: object) -> Judgement:
-    """Of two answers, the first of which is right. side: the one argued for; all unless given."""
+def judged(judge: str, id: str, p: float, side: int | None = None, **more: object) -> Judgement:
+    """A verdict on two answers; the first is right. side: the argued answer, by default all."""
     probs = (p, 1 - p)
     worlds = tuple(probs if side in (None, n) else () for n in range(2))
     keys = {"problem": id, "judge": judge}
@@ -19,11 +19,11 @@ def said(judge: str, id: str, p: float, side: int | None = None, **more: object)
 
 def test_a_rater_is_as_good_as_the_brier_scores_of_the_truth() -> None:
     every = [
-        said("one", "a", 0.9, first=EVEN),
-        said("one", "b", 0.3, side=1),
-        said("two", "a", 0.8, side=0, first=(0.6, 0.4)),
-        said("two", "b", 0.5),
-        said("two", "c", 0.6, side=1),
+        judged("one", "a", 0.9, first=EVEN),
+        judged("one", "b", 0.3, side=1),
+        judged("two", "a", 0.8, side=0, first=(0.6, 0.4)),
+        judged("two", "b", 0.5),
+        judged("two", "c", 0.6, side=1),
     ]
     one, two = raters(Judgements.of(every))
     # -2 (1 - p)^2: -.02 and -.98; -.08, -.5 and -.32.
@@ -42,7 +42,7 @@ def test_a_rater_is_as_good_as_the_brier_scores_of_the_truth() -> None:
 
 def test_raters_are_drawn_together_by_the_share_that_is_chance() -> None:
     beliefs = (("one", 0.9), ("one", 0.8), ("two", 0.5), ("two", 0.4))
-    one, two = raters(Judgements.of([said(judge, f"q{p}", p) for judge, p in beliefs]))
+    one, two = raters(Judgements.of([judged(judge, f"q{p}", p) for judge, p in beliefs]))
     # -.02 and -.08; -.5 and -.72: the two means are .56 apart, and each has one degree of freedom.
     chance = (2 * 0.03**2 + 2 * 0.11**2) / 2 / 2
     assert one.shrunk - two.shrunk == pytest.approx(0.56 * (1 - chance / (0.56**2 / 2)))
@@ -50,14 +50,14 @@ def test_raters_are_drawn_together_by_the_share_that_is_chance() -> None:
 
 def test_judge_of_one_case_does_not_top_the_table() -> None:
     every = {"poor": [0.6, 0.2] * 5, "once": [0.95], "often": [0.95, 0.75] * 5}
-    lines = [said(judge, f"q{n}", p) for judge, ps in every.items() for n, p in enumerate(ps)]
+    lines = [judged(judge, f"q{n}", p) for judge, ps in every.items() for n, p in enumerate(ps)]
     rows = raters_part(Judgements.of(lines), "Raters").lines
     assert [row.judge for row in rows] == ["often", "once", "poor"]
     assert max(rows, key=lambda row: row.score.value).judge == "once"
 
 
 def test_judge_that_was_never_wrong_has_the_exact_bound_of_a_share() -> None:
-    (one,) = raters(Judgements.of([said("one", f"q{n}", 0.9) for n in range(87)]))
+    (one,) = raters(Judgements.of([judged("one", f"q{n}", 0.9) for n in range(87)]))
     # 1 - .025^(1/87): of 87 right of 87, at most 4.2 % are wrong (Clopper and Pearson 1934).
     assert one.right.interval == pytest.approx((1 - (1 - 0.025 ** (1 / 87)), 1.0))
 

@@ -74,7 +74,7 @@ MEASURED = {1: "10", 2: "10 (1 imputed)", 3: "5"}
 LEFT_OUT = {4: "6 of 20", 5: "19 of 20", 6: "20 of 20"}
 
 
-def kept(path: Path, end_of: Callable[[Cell, int], CellEnd], *protocols: Any) -> RunReader:
+def saved(path: Path, end_of: Callable[[Cell, int], CellEnd], *protocols: Any) -> RunReader:
     """A run folder of `PROBLEMS` problems. end_of: of a cell, with the number of its problem."""
     grid = sweep(NaiveJudge(JUDGE), *protocols, problems=PROBLEMS)
     rows = {row.address: n for n, row in enumerate(grid.rows)}
@@ -96,7 +96,7 @@ def failing(tmp_path: Path) -> RunReader:
         probs = (p, 1 - p) if cell.side == 0 else (1 - p, p)
         return Verdict(probs, Transcript(cell.problem.question))
 
-    return kept(tmp_path / "run", end, *debates(6))
+    return saved(tmp_path / "run", end, *debates(6))
 
 
 def rounds_in(text: str) -> list[int]:
@@ -184,7 +184,7 @@ def test_a_verdict_that_rests_on_no_reply_is_imputed_too(tmp_path: Path) -> None
         doubts = (UnreadReply("Judge", "no statement"),)
         return Verdict(probs, transcript, bounds=(ANYTHING, ANYTHING), doubts=doubts)
 
-    run = kept(tmp_path / "run", end, *debates(1))
+    run = saved(tmp_path / "run", end, *debates(1))
     (_, row) = read_rows(run).results("brier").rows
     assert (row.asd, row.accuracy, row.n) == (None, None, 0)
     assert row.unmeasured == "20 of 20 cells unreadable"

@@ -179,12 +179,12 @@ def test_tables_for_a_paper_compile_within_one_column(score: str, tmp_path: Path
     rows += [Consultancy(*pair, turns=4) for pair in pairs]
     grid, rng = sweep(*map(NaiveJudge, judges), *rows, problems=40), np.random.default_rng(0)
 
-    def told(cell: Cell) -> Verdict:
+    def verdict_of(cell: Cell) -> Verdict:
         best = 0.4 + 0.1 * agents.index(cell.row.protocol.agent) if cell.row.agent else 0.5
         p = rng.beta(3 * best, 3 * (1 - best))
         return verdict(cell, p, 1 - p)
 
-    measured = collect(grid, completed(grid, told), score=score)
+    measured = collect(grid, completed(grid, verdict_of), score=score)
     by = ["protocol", "judge"]
     table = groups_table(measured, pivot(measured, by), by, True, ())
     assert "protocol & ASD & slope & JSE" in table
@@ -401,7 +401,7 @@ def test_a_trend_over_agents_is_shown_from_three_on() -> None:
     agents = ["sim/a", "sim/b", "sim/c"]
     protocols = [Propaganda(JUDGE, Agent(name)) for name in agents]
 
-    def found(n: int) -> Results:
+    def by_agents(n: int) -> Results:
         grid = sweep(*protocols[:n], problems=4)
         outcomes = []
         for p in (0.4, 0.5, 0.6):
@@ -410,8 +410,8 @@ def test_a_trend_over_agents_is_shown_from_three_on() -> None:
         by_agent = dict(zip(agents, outcomes, strict=True))
         return collect(grid, [r for name, rs in by_agent.items() for r in rs if r.agent == name])
 
-    assert titled(found(2), "slope") is None
-    table = titled(measured := found(3), "slope")
+    assert titled(by_agents(2), "slope") is None
+    table = titled(measured := by_agents(3), "slope")
     assert table is not None
     assert table.title == "slope of ASD on EAS (β=1) over agents"
     ((kind, judge, n, slope),) = table.body

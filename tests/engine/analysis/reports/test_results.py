@@ -118,11 +118,11 @@ def test_open_trust_is_not_an_estimate_and_its_lift_has_the_naive_judges_error()
     grid = sweep(OpenTrust(JUDGE, Agent("sim/strong")), NAIVE, problems=20)
     rng = np.random.default_rng(1)
 
-    def told(cell: Cell) -> Verdict:
+    def verdict_of(cell: Cell) -> Verdict:
         p = float(cell.side == 0) if cell.row.agent else float(rng.uniform(0.2, 0.9))
         return verdict(cell, p, 1 - p)
 
-    measured = collect(grid, completed(grid, told))
+    measured = collect(grid, completed(grid, verdict_of))
     trust, naive = row(measured, "open trust"), row(measured, "naive judge")
     for estimate in (trust.asd, trust.accuracy, trust.jse[1.0], trust.eas[1.0]):
         assert estimate and estimate.interval is None

@@ -20,13 +20,13 @@ class Worlds:
         return measured([self], score)
 
     def asd(self, score: str) -> float:
-        return float(self.scored(score).each[0])
+        return float(self.scored(score).by_judgement[0])
 
     def jse(self, score: str, beta: float) -> float:
-        return float(self.scored(score).each_chosen([beta])["jse", beta][0])
+        return float(self.scored(score).chosen_by_judgement([beta])["jse", beta][0])
 
     def eas(self, score: str, beta: float) -> float:
-        return float(self.scored(score).each_chosen([beta])["eas", beta][0])
+        return float(self.scored(score).chosen_by_judgement([beta])["eas", beta][0])
 
     def agent_scores(self, score: str) -> Floats:
         return self.scored(score).own[0]

@@ -42,7 +42,7 @@ def units(rows: tuple[str, ...], nominal: bool) -> list[list[RatedPoint]]:
     [
         (TWO_VALUES, True, 0.095, (10, 20)),
         (FIVE_VALUES, True, 0.692, (12, 24)),
-        # One of the twelve has a single value: 41 values are there, 40 of which pair.
+        # One of the twelve has a single value: 40 of the 41 values pair.
         (FOUR_OBSERVERS, True, 0.743, (11, 40)),
         (FOUR_OBSERVERS, False, 0.849, (11, 40)),
         (THREE_CODERS, True, 0.691, (12, 26)),

@@ -155,8 +155,8 @@ def test_scores_of_arrays_equal_scores_of_single_verdicts(worlds: Worlds) -> Non
 def test_many_questions_are_measured_as_each_by_itself(every: list[Worlds], beta: float) -> None:
     alike = [replace(one, compat=every[0].compat) for one in every]
     many = measured(alike, "log")
-    assert many.each.tolist() == [one.asd("log") for one in alike]
-    chosen = many.each_chosen([beta])
+    assert many.by_judgement.tolist() == [one.asd("log") for one in alike]
+    chosen = many.chosen_by_judgement([beta])
     assert chosen["jse", beta].tolist() == [one.jse("log", beta) for one in alike]
     assert chosen["eas", beta].tolist() == [one.eas("log", beta) for one in alike]
 
