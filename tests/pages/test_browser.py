@@ -22,7 +22,7 @@ from oversight.engine.views.pages.answer import (
     field_states,
     ordered_by_mean,
 )
-from oversight.engine.views.pages.site import write_bundle
+from oversight.engine.views.pages.site import write_site
 from tests.command_line import oversight
 from tests.pages.browser import asked_by, faults_in, served, unpacked, violations
 from tests.pages.speaking import bad_run
@@ -81,7 +81,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def made() -> None:
         with await bad_run(place) as run:
-            write_bundle(run, place / "site", most=None, calls=True)
+            write_site(run, place / "site", most=None, calls=True)
 
     # In a separate thread: a loop of the browser's driver runs in this one.
     with ThreadPoolExecutor(1) as other:
@@ -218,7 +218,7 @@ def test_failure_follows_the_last_turn_of_its_world(page: Any, run: str) -> None
     assert turns[at + 1 :], "the judge follows"
     visit = Visit(page, run)
     visit.link("more")
-    visit.link("Failures and doubts")
+    visit.link("Failures and flags")
     assert "--retry-failed" in visit.text() and page.locator("#table1 tbody tr").count() > 1
 
 
@@ -229,7 +229,7 @@ def test_prompt_of_the_judge_is_shown_in_full(page: Any, run: str, hard: Path) -
         request, _ = reader.stored(call) or (None, None)
     assert request
     visit = Visit(page, f"{run}/row/30/problem/2")
-    visit.link("what the judge read, whole")
+    visit.link("full text that the judge read")
     texts = page.locator(".call details:not(.reply details) .raw").all_text_contents()
     assert texts == [message.text for message in request.messages]
 
@@ -336,7 +336,7 @@ def test_filter_without_matches_says_so_and_is_reset(page: Any, run: str) -> Non
     page.goto(run)
     every = page.locator("#forest tbody tr:visible").count()
     page.fill("#filter", "nobody")
-    assert "No line has all of these words" in page.locator(".no-row").inner_text()
+    assert "No line contains all of these words" in page.locator(".no-row").inner_text()
     page.get_by_role("button", name="Show all").click()
     assert page.locator("#forest tbody tr:visible").count() == every
     page.get_by_role("button", name="Open all rows").click()

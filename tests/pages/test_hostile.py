@@ -16,7 +16,7 @@ from oversight.engine.run.record.tables import RunTables
 from oversight.engine.views.pages import searched
 from oversight.engine.views.pages.links import PageQuery, ServerLinks, page_of
 from oversight.engine.views.pages.marked_text import TextMark, quoted, shown
-from oversight.engine.views.pages.site import write_bundle
+from oversight.engine.views.pages.site import write_site
 from oversight.engine.views.pages.transcript_page import calls_section
 from oversight.engine.views.pages.transcript_view import read
 from oversight.protocols.transcript import Quote
@@ -61,7 +61,7 @@ async def test_second_search_reads_no_database(
     every = RunTables.every_call
     monkeypatch.setattr(RunTables, "every_call", lambda self: reads.append(self) or every(self))
     assert made_page(run, "search", q="speaker turn*") == first
-    assert "texts of this run have it" in made_page(run, "search", q="turn*") and not reads
+    assert "texts of this run match" in made_page(run, "search", q="turn*") and not reads
     # A run that is too large is read for each query.
     monkeypatch.setattr(searched, "MAX_KEPT", 10)
     searched._kept.clear()
@@ -92,7 +92,7 @@ async def test_ten_thousand_turns_are_split_into_pages_of_a_hundred(tmp_path: Pa
 
 @pytest.mark.wire
 async def test_site_has_one_file_per_hundred_turns(run: RunReader, tmp_path: Path) -> None:
-    write_bundle(run, tmp_path / "site", most=None, calls=True)
+    write_site(run, tmp_path / "site", most=None, calls=True)
     assert len(list((tmp_path / "site").glob("row-1-1-p0-d0-t*.html"))) == 2
 
 

@@ -61,7 +61,7 @@ async def test_unknown_page_is_404_with_the_known_ones(
 ) -> None:
     status, page = await got(client, root + path.format(run=small.name))
     assert status == 404
-    assert "There is no such page" in page
+    assert "Page not found" in page
 
 
 @pytest.mark.parametrize("path", ["", "run/nobody"])

@@ -30,8 +30,8 @@ def page(
     sheets: Sequence[str] = SHEETS,
     **values: Any,
 ) -> str:
-    """One whole page. template, sheets: names of our files, the template's without its ending; of
-    an extension's, `package:path`."""
+    """A page. template, sheets: names of our files, without the ending for the template; files of
+    an extension are given as `package:path`."""
     return (
         _environment()
         .get_template(f"{template}.html")
@@ -56,7 +56,7 @@ def part(template: str, macro: str, *arguments: Any) -> Markup:
 
 
 def packed(text: bytes) -> str:
-    """A text as the script of a site unpacks it: gzip in base 64, of equal texts the same."""
+    """A text that the script of a site unpacks: gzip in base 64, the same for equal texts."""
     return b64encode(compress(text, mtime=0)).decode()
 
 
@@ -147,5 +147,5 @@ def fraction(value: float, sign: bool = False) -> str:
 
 
 def typeset(value: float | None, digits: int = 2) -> str:
-    """A figure with its sign, and with a real minus; – for None and for NaN."""
+    """A number with its sign and a real minus; – for None and NaN."""
     return signed(None if value != value else value, digits).replace("-", "−")

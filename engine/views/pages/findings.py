@@ -41,15 +41,17 @@ def cost_page(run: RunReader, links: Links, query: PageQuery) -> str:
     except EngineError as exc:
         facts.append(str(exc))
     if not ledger:
-        facts.append("The ledger is empty: models are simulated, or all came from the store.")
+        facts.append(
+            "The ledger is empty: models are simulated, or all replies came from the store."
+        )
     if paid.unconfirmed:
-        facts.append(f"Up to {dollars(paid.unconfirmed)} more for requests whose end is not known.")
+        facts.append(f"Up to {dollars(paid.unconfirmed)} more for unconfirmed requests.")
     return finding_page(
         run,
         links,
         Finding(tuple(parts)),
         title="Cost",
-        lead="What was paid for each model, and what a row costs by itself.",
+        lead="Dollars paid per model, and the cost of each row by itself.",
         facts=facts,
     )
 
@@ -73,17 +75,14 @@ def _all_calls(run: RunReader) -> str:
 
 
 def _models(run: RunReader, ledger: Mapping[str, UsageTotals]) -> Part:
-    """The ledger, a line a model."""
+    """The ledger, one line per model."""
     roles = dict(run.sweep.roles)
     columns = [
         Column("model", lambda line: line[0], words=True),
         Column("role", lambda line: roles.get(line[0], ""), words=True),
         *PAID,
     ]
-    notes = (
-        "Median, p95 and p99: from a request's leaving to its reply; tokens/s: output of one call "
-        "while it is under way.",
-    )
+    notes = ("Median, p95 and p99: time from request to reply; tokens/s: output of a single call.",)
     total = ("all", sum_usage(ledger.values())) if len(ledger) > 1 else None
     return Part("models", "by model, as paid", columns, list(ledger.items()), notes, total=total)
 
@@ -117,10 +116,10 @@ def more_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """The other pages of the run: those that have something to show."""
     kinds = {name: analysis(name) for name in measures_of(run)}
     pages = [
-        (links.to("failures"), "Failures and doubts", "Why cells have no verdict, by cause."),
-        (links.to("cost"), "Cost", "What was paid for each model, and what a row costs by itself."),
+        (links.to("failures"), "Failures and flags", "Why cells have no verdict, by cause."),
+        (links.to("cost"), "Cost", "Dollars paid per model, and the cost of each row by itself."),
         *((links.to("measure", kind=n), kind.title, kind.lead) for n, kind in kinds.items()),
-        (links.to("search"), "Search", "Words in what was said, each with a link to the turn."),
+        (links.to("search"), "Search", "Words in the transcripts, each with a link to its turn."),
         (links.to("origin"), "Where this comes from", "Models, data, prompts, checks, versions."),
     ]
     return run_page(

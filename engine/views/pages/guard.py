@@ -90,12 +90,12 @@ def guard(
             raise web.HTTPMethodNotAllowed(request.method, access.methods)
         proxied = access.public_url.partition("://")[2] == request.host
         if not proxied and not _called_right(request.host, access.host, port()):
-            raise web.HTTPMisdirectedRequest(text=f"this server is not called {request.host!r}\n")
+            raise web.HTTPMisdirectedRequest(text=f"unknown host name: {request.host!r}\n")
         origin = request.headers.get("Origin")
         changes = request.method not in ("GET", "HEAD")
         ours = [f"http://{request.host}", *filter(None, [access.public_url])]
         if (changes or origin is not None) and origin not in ours:
-            raise web.HTTPForbidden(text="pages of other origins may not ask here\n")
+            raise web.HTTPForbidden(text="requests from other origins are refused\n")
         request[TOKEN] = token = _known(request, access)
         if access.tokens and not token:
             raise web.HTTPForbidden(

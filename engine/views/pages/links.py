@@ -1,7 +1,7 @@
-"""The pages of a run, each once: its path, its parameters, what makes it, and links to it.
+"""The pages of a run: their paths, parameters and functions, and links to them.
 
-The server answers by this table, and a site is written by it. Nothing is imported before a page is
-asked for: models and figures load with the first one.
+The server answers by this table, and a site is written by it. Modules of
+pages are imported with the first request.
 """
 
 import importlib
@@ -22,7 +22,7 @@ MAX_WORDS = 500
 
 
 MOST_ON_SERVER, MOST_IN_FILE = {"transcripts": 100}, {"transcripts": 1_000, "calls": 600_000}
-"""By page, the most that it holds: lines of a list, bytes of markup for each text of a call."""
+"""Size limits by page: lines of a list, bytes of markup for each text of a call."""
 
 
 class NoPage(Exception):
@@ -37,7 +37,7 @@ class PageQuery:
     problem: int = 0
     draw: int = 0
     turns: int = 0
-    """Which page of the turns."""
+    """Page of the turns."""
     page: int = 0
     score: str = "brier"
     kind: str = ""
@@ -71,7 +71,7 @@ class Route(NamedTuple):
     query: tuple[str, ...] = ()
     """Parameters after the `?`, in addition to the score."""
     reckons: bool = True
-    """Whether it waits for the figures of the run."""
+    """Whether it needs the figures of the run."""
 
 
 READING = "/row/{row}/problem/{problem}"
@@ -116,7 +116,7 @@ def page_of(name: str) -> Page:
 
 
 def page_query(texts: Mapping[str, str]) -> PageQuery:
-    """The parameters of a page as texts. NoPage for a value that none has."""
+    """The parameters of a page from their texts. NoPage for an invalid value."""
     values: dict[str, Any] = {n: _read(n, text) for n, text in texts.items() if n in DEFAULTS}
     return PageQuery(**values)
 
@@ -159,13 +159,13 @@ Key: TypeAlias = tuple[str, frozenset[tuple[str, object]]]
 class Links:
     """Links from one page to others of the same run; empty for a page that does not exist.
 
-    Here none exists: a page that stands alone, as in a notebook, links to no other.
+    This class is for a page without others, as in a notebook: all links are empty.
     """
 
     connects = False
     """Whether pages may send requests while they are open."""
     events = ""
-    """Where a page hears from its run while it goes on."""
+    """Address of the events of a run that is active."""
     runs = ""
     """The list of all runs."""
     selection = ""
@@ -181,12 +181,12 @@ class Links:
         return ""
 
     def form(self, page: str) -> str:
-        """Where a form asks for a page with other parameters; empty where none can be asked for."""
+        """Address of a form for a page with other parameters; empty in a site."""
         return ""
 
     def most(self, page: str) -> int:
-        """How much a page holds: lines of a list, or bytes of each text of a call; 0 if the page
-        itself decides."""
+        """Size limit of a page: lines of a list, or bytes of each text of a call; 0 if the page
+        decides."""
         return MOST_IN_FILE.get(page, 0)
 
     def file(self, name: str) -> str:

@@ -86,7 +86,7 @@ def causes_part(run: RunReader, completed: RunRows, links: Links, most: int | No
     hints = [HINTS[kind] for kind in dict.fromkeys(kind for kind, _ in alike) if kind in HINTS]
     notes = [f"{hint[:1].upper()}{hint[1:]}." for hint in hints] if most is None else []
     if most and len(every) > most:
-        notes.append(f"{len(every) - most:,} more causes are on the page of failures.")
+        notes.append(f"{len(every) - most:,} more causes are on the page of failures and flags.")
     title = f"{len(failures):,} of {int(completed.table.ended.sum()):,} cells failed, by cause"
     columns = [word("cause", "cause"), *[word("for example", "quote")] * (most is None)]
     columns += [word("read", "read"), number("cells", "count"), share("share", "share")]
@@ -94,7 +94,7 @@ def causes_part(run: RunReader, completed: RunRows, links: Links, most: int | No
 
 
 def failures_page(run: RunReader, links: Links, query: PageQuery) -> str:
-    """Failures by cause, then doubts by kind."""
+    """Failures by cause, then flags by kind."""
     completed = read_rows(run)
     table = completed.table
     marked = {at: counts for at, counts in table.marked.items() if at not in table.failed}
@@ -111,18 +111,17 @@ def failures_page(run: RunReader, links: Links, query: PageQuery) -> str:
             "--retry-failed"
         )
     elif not doubts:
-        facts.append(f"No cell failed, and nothing is in doubt, of {table.ended.sum():,} cells.")
-    columns = [word("doubt", "cause"), word("read", "read")]
+        facts.append(f"No cell failed or is flagged, of {table.ended.sum():,} cells.")
+    columns = [word("flag", "cause"), word("read", "read")]
     columns += [number("cells", "count"), share("share", "share")]
     about = "The verdict counts; the bounds on the overview show what it could change."
-    in_doubt = Part("doubts", f"{len(marked):,} cells in doubt", columns, doubts, (about,))
+    in_doubt = Part("doubts", f"{len(marked):,} flagged cells", columns, doubts, (about,))
     return finding_page(
         run,
         links,
         Finding((causes_part(run, completed, links), in_doubt)),
-        title="Failures and doubts",
-        lead="Cells that ended without a verdict, by what they say; then verdicts that something "
-        "speaks against.",
+        title="Failures and flags",
+        lead="Cells that ended without a verdict, by cause; then flagged verdicts.",
         facts=facts,
     )
 

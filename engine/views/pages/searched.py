@@ -124,7 +124,7 @@ class SearchedTexts:
         self._known: set[tuple[int, str]] = set()
 
     def add(self, one: TranscriptView, file: str) -> None:
-        """All that was said in a reading. file: the page that it is on."""
+        """Add the texts of a transcript. file: its page."""
         for world in one.worlds:
             texts = [(turn.number, turn.turn.speaker, turn.turn.text) for turn in world.turns]
             texts += [(0, "judge", judged.judgement.text) for judged in world.judged]

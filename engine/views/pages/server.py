@@ -128,9 +128,9 @@ async def _faults_as_pages(request: web.Request, handler: Handler) -> web.Stream
         return await handler(request)
     except (web.HTTPNotFound, NoPage) as gone:
         message = gone.text if isinstance(gone, web.HTTPNotFound) else str(gone)
-        return html(fault_page("There is no such page", message or ""), 404)
+        return html(fault_page("Page not found", message or ""), 404)
     except EngineError as fault:
-        return html(fault_page("This cannot be shown", str(fault)), 500)
+        return html(fault_page("This page cannot be shown", str(fault)), 500)
 
 
 def fault_page(title: str, message: str) -> str:

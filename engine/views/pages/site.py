@@ -1,4 +1,4 @@
-"""Bundles: the pages of a run as standalone files, to send or to archive."""
+"""Sites: the pages of a run as standalone files, to send or to archive."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -35,12 +35,12 @@ COPIED = ("report.csv", "report.tex")
 """Files of the report that lie in a site; its JSON, the largest, stays in the run folder."""
 
 BUNDLE_MARKER = ".oversight-bundle"
-"""A file in every bundle; only a folder that has it may be overwritten."""
+"""A file in every site; only a folder that has it may be overwritten."""
 
 
 @dataclass(slots=True)
 class Written:
-    """The written part of a bundle."""
+    """The written part of a site."""
 
     folder: Path
     readings: int = 0
@@ -55,9 +55,9 @@ class Written:
 
 
 def telling(run: RunReader, most: int | None) -> list[Place]:
-    """The readings that a bundle takes: failed first, then those in doubt, then the largest ASD.
+    """The transcripts of a site: failed first, then flagged, then the largest ASD.
 
-    At most a third failed and a third are flagged. Half of the rest has the lowest ASD, and half
+    At most a third failed, and a third are flagged. Half of the rest has the lowest ASD, and half
     the highest. most: None for all.
     """
     every = Transcripts(run, read_rows(run), "brier")
@@ -84,7 +84,7 @@ def _spread(numbers: Places, most: int) -> list[int]:
     return [int(at) for at in numbers]
 
 
-def write_bundle(
+def write_site(
     run: RunReader,
     to: Path,
     *,
@@ -97,7 +97,7 @@ def write_bundle(
 
     most: number of readings, the most telling ones; None for all. calls: with requests and
     replies. notes: with the notes of people. on_progress: called with the numbers of
-    written readings and of all. UsageError if the folder holds something other than a bundle,
+    written readings and of all. UsageError if the folder holds something other than a site,
     RunFolderError if it cannot be written.
     """
     with _staged(to) as stage:
@@ -208,8 +208,8 @@ def _selection(run: RunReader, count: int, most: int | None) -> str:
     if most is None or count == every:
         return f"all {count:,} transcripts"
     return (
-        f"{count:,} of {every:,} transcripts: at most a third of them failed, a third in doubt, "
-        "and the rest those with the largest ASD either way. All figures are of the whole run"
+        f"{count:,} of {every:,} transcripts: at most a third failed and a third flagged; the rest "
+        "have the largest ASD in either direction. All figures cover the whole run"
     )
 
 

@@ -82,17 +82,17 @@ PAID = (
     *(_took(name, share) for name, share in QUANTILES.items()),
     _paid("tokens/s", lambda paid: paid.latency.pace),
 )
-"""The ledger, of lines (model, what was paid)."""
+"""Columns of the ledger; its lines are (model, usage)."""
 
 STRIP = ("429s", "replies", "median", "p95", "tokens in", "tokens out", "spent")
 COLUMNS = ("model", *STRIP, "speed, and what limits it")
-"""Those that the strip has."""
+"""Columns of the strip."""
 
 CELL_RATE_WINDOW = 30.0
 """Seconds over which the rate of cells is averaged."""
 
 IN_FLIGHT = (ABANDONED, CUT_OFF)
-"""Kinds of faults that requests in flight are entered under until they are answered."""
+"""Kinds of faults under which the ledger counts requests in flight."""
 
 
 @dataclass
@@ -170,14 +170,14 @@ def _models(lines: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator
 
 def _note(progress: Mapping[str, Any], ledger: Mapping[str, Any], running: bool) -> str:
     if not running:
-        return "Nobody is running it now."
+        return "No process is running it."
     if ledger or progress.get("models"):
         return ""
     return "Simulated models answer at once: only this machine limits them."
 
 
 MAX_CHECKED = 5_000
-"""Problems up to which the form of their answers is looked at."""
+"""Maximum number of problems whose answers are checked for leakage."""
 
 
 _KNOWN: "dict[str, tuple[object, Provenance]]" = {}
@@ -218,7 +218,7 @@ def _provenance_of(run: RunReader) -> Provenance:
 
 
 def origin_page(run: RunReader, links: Links, query: PageQuery) -> str:
-    """All that is known of where the figures come from."""
+    """The origin of the figures: models, data, prompts, checks and versions."""
     facts = list(_facts(run, [model for model, _ in run.sweep.roles]))
     if links.selection:
         facts.append(("this site", links.selection))
@@ -227,7 +227,7 @@ def origin_page(run: RunReader, links: Links, query: PageQuery) -> str:
 
 
 def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
-    # They take numpy, for which no other page of a run under way waits.
+    # These import numpy, which other pages of an active run do not need.
     from ....protocols.datasets.leak import leakage_check
     from ...analysis.rows import read_rows
 

@@ -106,7 +106,7 @@ def _place(word: str | None) -> Path:
 def _write_site(run: Path, to: Path, store: str | None, settings: SiteSettings) -> None:
     """Write a run as a folder of pages: a new one, or an earlier site, which is replaced."""
     from ....run.reader import RunReader
-    from ...pages.site import write_bundle
+    from ...pages.site import write_site
 
     def on_progress(written: int, all: int) -> None:
         if written % SAID_EVERY == 0:
@@ -114,7 +114,7 @@ def _write_site(run: Path, to: Path, store: str | None, settings: SiteSettings) 
 
     with RunReader(run, store) as opened:
         most = None if settings.all_transcripts else settings.transcripts
-        written = write_bundle(
+        written = write_site(
             opened,
             to,
             most=most,

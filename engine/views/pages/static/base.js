@@ -4,22 +4,22 @@
   const all = (selector, within) => Array.from((within || document).querySelectorAll(selector));
   const byId = (id) => document.getElementById(id);
 
-  /* Where storage is refused, as in a frame, a choice lasts as long as the page. */
-  const kept = {
+  /* Without storage, as in a frame, choices last as long as the page. */
+  const storage = {
     get(name) { try { return localStorage.getItem(name); } catch (refused) { return null; } },
     set(name, value) { try { localStorage.setItem(name, value); } catch (refused) { return; } },
   };
 
   /* Dark or light */
-  if (kept.get("theme")) root.dataset.theme = kept.get("theme");
+  if (storage.get("theme")) root.dataset.theme = storage.get("theme");
   function turnTheme() {
     const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
     root.dataset.theme = (root.dataset.theme || system) === "dark" ? "light" : "dark";
-    kept.set("theme", root.dataset.theme);
+    storage.set("theme", root.dataset.theme);
   }
   byId("theme").addEventListener("click", turnTheme);
 
-  /* Texts of a site are packed, as they repeat each other. */
+  /* Texts of a site are compressed, since they repeat each other. */
   const unpacked = (text) => {
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
@@ -34,20 +34,20 @@
   const help = byId("help");
   byId("keys").addEventListener("click", () => help.showModal());
 
-  /* What is sorted and filtered stands behind the # of the address, so that it can be sent. */
+  /* Sort order and filter are in the # of the address, so that a link keeps them. */
   const state = new URLSearchParams(/=/.test(location.hash) ? location.hash.slice(1) : "");
   function remember(name, value) {
     if (value) state.set(name, value); else state.delete(name);
-    const told = state.toString();
-    history.replaceState(null, "", told ? "#" + told : location.pathname + location.search);
+    const text = state.toString();
+    history.replaceState(null, "", text ? "#" + text : location.pathname + location.search);
   }
 
   function valueOf(row, at) {
     const cell = row.cells[at];
     if (!cell || cell.colSpan > 1) return "";
-    const told = cell.dataset.value !== undefined ? cell.dataset.value : cell.textContent.trim();
-    const number = Number(told.replace(/,/g, ""));
-    return told !== "" && !Number.isNaN(number) ? number : told;
+    const text = cell.dataset.value !== undefined ? cell.dataset.value : cell.textContent.trim();
+    const number = Number(text.replace(/,/g, ""));
+    return text !== "" && !Number.isNaN(number) ? number : text;
   }
   function compare(a, b) {
     if (a === "" || b === "") return (a === "") - (b === "");
@@ -76,9 +76,9 @@
     });
   });
   all("table.sortable").forEach((table) => {
-    const told = state.get(table.id + ".sort");
-    const button = told && all("thead th", table)[Math.abs(Number(told))];
-    if (button && button.querySelector(".sort")) sort(button.querySelector(".sort"), told[0] === "-");
+    const order = state.get(table.id + ".sort");
+    const button = order && all("thead th", table)[Math.abs(Number(order))];
+    if (button && button.querySelector(".sort")) sort(button.querySelector(".sort"), order[0] === "-");
   });
 
   function filter(input) {
@@ -97,37 +97,37 @@
     none(table, words.length && !all("tbody tr", table).some((row) => !row.hidden));
     remember(table.id + ".filter", input.value);
   }
-  /* A filter that nothing passes says so, and is taken off by a button. */
+  /* A filter without matches shows a message and a button that resets it. */
   function none(table, empty) {
-    const place = table.closest(".scroll"), told = place.nextElementSibling;
-    if (told && told.matches(".no-row")) told.remove();
+    const place = table.closest(".scroll"), earlier = place.nextElementSibling;
+    if (earlier && earlier.matches(".no-row")) earlier.remove();
     place.hidden = !!empty;
     if (!empty) return;
-    const said = document.createElement("p"), reset = document.createElement("button");
-    said.className = "fail no-row";
-    said.setAttribute("role", "status");
+    const notice = document.createElement("p"), reset = document.createElement("button");
+    notice.className = "fail no-row";
+    notice.setAttribute("role", "status");
     reset.type = "button";
     reset.textContent = "Show all";
     reset.addEventListener("click", () => all("[data-filter=" + table.id + "]").forEach((input) => { input.value = ""; filter(input); input.focus(); }));
-    said.append("No line has all of these words. ", reset);
-    place.after(said);
+    notice.append("No line contains all of these words. ", reset);
+    place.after(notice);
   }
   all("[data-filter]").forEach((input) => {
     input.addEventListener("input", () => filter(input));
     input.form && input.addEventListener("keydown", (event) => {
       if (event.key === "Enter") event.preventDefault();
     });
-    const told = state.get(input.dataset.filter + ".filter");
-    if (told) { input.value = told; filter(input); }
+    const text = state.get(input.dataset.filter + ".filter");
+    if (text) { input.value = text; filter(input); }
   });
 
-  /* A link to a part of this list changes what stands behind the # alone. */
+  /* Links to a part of this list change only the # of the address. */
   addEventListener("hashchange", () => {
-    const told = new URLSearchParams(location.hash.slice(1));
+    const parameters = new URLSearchParams(location.hash.slice(1));
     all("[data-filter]").forEach((input) => {
       const name = input.dataset.filter + ".filter";
       if (location.hash && !/=/.test(location.hash)) return;
-      input.value = told.get(name) || "";
+      input.value = parameters.get(name) || "";
       filter(input);
     });
   });
@@ -148,7 +148,7 @@
     event.target.textContent = open ? "Close all groups" : "Open all rows";
   });
 
-  /* On a narrow screen a line of a wide table is a card, and its figures are named. */
+  /* On narrow screens, lines of wide tables are cards with named figures. */
   all("table.forest").forEach((table) => {
     const names = all("thead th", table).map((head) => (head.matches(".num") ? head.textContent.trim() : ""));
     all("tbody tr", table).forEach((row) => names.forEach((name, at) => {
@@ -156,14 +156,14 @@
     }));
   });
 
-  /* The map: one picture, whose fields are named, opened and enlarged */
+  /* The map: a picture whose fields are named, opened and enlarged */
   const map = byId("map");
   if (map) drawMap();
   function drawMap() {
-    const told = JSON.parse(byId("map-data").textContent), pen = map.getContext("2d");
-    const whole = { p: 0, r: 0, ps: told.problems.length, rs: told.rows.length };
+    const data = JSON.parse(byId("map-data").textContent), pen = map.getContext("2d");
+    const whole = { p: 0, r: 0, ps: data.problems.length, rs: data.rows.length };
     let view = whole, at = null, from = null, wide = 0, high = 0;
-    const shades = () => all(".swatches i").map((each) => getComputedStyle(each).backgroundColor);
+    const shades = () => all(".swatches i").map((shade) => getComputedStyle(shade).backgroundColor);
     const IMPUTED = 2, FAILED = 4, DOUBT = 8;
     function paint() {
       const room = map.closest("main").clientWidth - 32;
@@ -182,7 +182,7 @@
       pen.textAlign = "center";
       pen.textBaseline = "middle";
       for (let p = 0; p < view.ps; p++) for (let r = 0; r < view.rs; r++) {
-        const value = told.fields[view.p + p][view.r + r], state = told.states[view.p + p][view.r + r], x = r * wide, y = p * high;
+        const value = data.fields[view.p + p][view.r + r], state = data.states[view.p + p][view.r + r], x = r * wide, y = p * high;
         pen.strokeStyle = bad;
         pen.lineWidth = 1.5;
         if (!state) {
@@ -197,7 +197,7 @@
           pen.stroke();
           continue;
         }
-        const shade = 4 + Math.max(-4, Math.min(4, Math.round(4 * value / told.most)));
+        const shade = 4 + Math.max(-4, Math.min(4, Math.round(4 * value / data.most)));
         pen.fillStyle = colours[shade];
         pen.fillRect(x, y, wide - gap, high - gap);
         if (state & IMPUTED) {
@@ -220,11 +220,11 @@
       if (at) { pen.strokeStyle = ink; pen.lineWidth = 2; pen.strokeRect((at.r - view.r) * wide + 0.5, (at.p - view.p) * high + 0.5, wide, high); }
       byId("whole").hidden = view === whole;
     }
-    const linkAt = ({ p, r }) => (told.numbers ? told.links.replace("{r}", told.numbers[1][r]).replace("{p}", told.numbers[0][p]) : told.links[p][r]);
+    const linkAt = ({ p, r }) => (data.numbers ? data.links.replace("{r}", data.numbers[1][r]).replace("{p}", data.numbers[0][p]) : data.links[p][r]);
     function say() {
-      const value = told.fields[at.p][at.r], state = told.states[at.p][at.r];
-      const said = state & FAILED ? "failed" : !state ? "not run" : "ASD " + (value < 0 ? "−" : "+") + (Math.abs(value) / 100).toFixed(2) + (state & IMPUTED ? ", imputed" : "") + (state & DOUBT ? ", flagged" : "");
-      byId("field").textContent = told.problems[at.p] + " under " + told.rows[at.r] + ": " + said;
+      const value = data.fields[at.p][at.r], state = data.states[at.p][at.r];
+      const text = state & FAILED ? "failed" : !state ? "not run" : "ASD " + (value < 0 ? "−" : "+") + (Math.abs(value) / 100).toFixed(2) + (state & IMPUTED ? ", imputed" : "") + (state & DOUBT ? ", flagged" : "");
+      byId("field").textContent = data.problems[at.p] + " under " + data.rows[at.r] + ": " + text;
     }
     function field(event) {
       const box = map.getBoundingClientRect();
@@ -266,58 +266,58 @@
     paint();
   }
 
-  /* Search in a site: its texts lie beside it, in files that are loaded when they are asked for */
+  /* Search in a site: its texts are in files that load with the first search */
   const search = byId("search");
   if (search && search.dataset.parts) {
-    const parts = [], wanted = Number(search.dataset.parts);
-    let told = "";
-    window.searched = async (number, lines) => { parts[number] = JSON.parse(await unpacked(lines)); found(); };
+    const parts = [], count = Number(search.dataset.parts);
+    let query = "";
+    window.searched = async (number, lines) => { parts[number] = JSON.parse(await unpacked(lines)); showHits(); };
     const load = () => {
       if (document.querySelector("script[src^=texts]")) return;
-      for (let n = 0; n < wanted; n++) {
+      for (let n = 0; n < count; n++) {
         const script = document.createElement("script");
         script.src = "texts-" + n + ".js";
         document.head.append(script);
       }
     };
     const plain = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-    function found() {
-      const words = (told.match(/"[^"]*"|\S+/g) || []).map((word) => word.replace(/"/g, "")).filter(Boolean);
+    function showHits() {
+      const words = (query.match(/"[^"]*"|\S+/g) || []).map((word) => word.replace(/"/g, "")).filter(Boolean);
       if (!words.length) return;
       const loaded = parts.filter(Boolean).length;
       const tests = words.map((word) => new RegExp("(^|[^\\p{L}\\p{N}])" + plain(word.replace(/\*$/, "")) + (word.endsWith("*") ? "" : "(?![\\p{L}\\p{N}])"), "iu"));
       const hits = parts.flat().filter((line) => tests.every((test) => test.test(line[2])));
-      byId("found").textContent = loaded < wanted ? "Loading …" : hits.length + (hits.length === 1 ? " text of this site has it." : " texts of this site have it.") + (hits.length > 200 ? " The first 200 are listed." : "");
+      byId("found").textContent = loaded < count ? "Loading …" : hits.length + (hits.length === 1 ? " text of this site matches." : " texts of this site match.") + (hits.length > 200 ? " The first 200 are listed." : "");
       byId("hits").replaceChildren(...hits.slice(0, 200).map(([link, where, text]) => {
-        const line = document.createElement("li"), to = document.createElement("a"), said = document.createElement("p");
+        const line = document.createElement("li"), to = document.createElement("a"), excerpt = document.createElement("p");
         to.href = link;
         to.textContent = where;
         to.dataset.item = "";
         const first = tests[0].exec(text), at = first.index + first[1].length, end = first.index + first[0].length;
         const mark = document.createElement("mark");
         mark.textContent = text.slice(at, end);
-        said.className = "text";
-        said.append((at > 60 ? "…" : "") + text.slice(Math.max(0, at - 60), at), mark, text.slice(end, end + 80) + (text.length > end + 80 ? "…" : ""));
-        line.append(to, said);
+        excerpt.className = "text";
+        excerpt.append((at > 60 ? "…" : "") + text.slice(Math.max(0, at - 60), at), mark, text.slice(end, end + 80) + (text.length > end + 80 ? "…" : ""));
+        line.append(to, excerpt);
         return line;
       }));
     }
-    const go = () => { told = search.elements.q.value; remember("q", told); load(); found(); };
+    const go = () => { query = search.elements.q.value; remember("q", query); load(); showHits(); };
     search.addEventListener("submit", (event) => { event.preventDefault(); go(); });
     if (state.get("q")) { search.elements.q.value = state.get("q"); go(); }
   }
 
-  /* One world at a time, where there is no room for two beside each other */
+  /* One world at a time on narrow screens */
   all(".reading").forEach((reading) => {
     const worlds = all(".world-tab", reading);
     const choose = (label) => {
       reading.dataset.world = label;
       worlds.forEach((tab) => tab.setAttribute("aria-pressed", String(tab.value === label)));
-      all("[data-w]", reading).forEach((each) => { each.classList.toggle("other-world", each.dataset.w !== label); });
+      all("[data-w]", reading).forEach((element) => { element.classList.toggle("other-world", element.dataset.w !== label); });
     };
     worlds.forEach((tab) => tab.addEventListener("click", () => choose(tab.value)));
-    const meant = location.hash && reading.querySelector("#" + CSS.escape(location.hash.slice(1)) + "[data-w]");
-    if (worlds.length) choose(meant ? meant.dataset.w : worlds[0].value);
+    const target = location.hash && reading.querySelector("#" + CSS.escape(location.hash.slice(1)) + "[data-w]");
+    if (worlds.length) choose(target ? target.dataset.w : worlds[0].value);
   });
 
   /* Copy a turn, a command, or a whole reading */
@@ -350,13 +350,13 @@
     turn[name] = () => {
       const on = document.body.classList.toggle(name);
       button.setAttribute("aria-pressed", String(on));
-      kept.set(name, on ? "1" : "");
-      const none = byId("no-diff");
-      if (none && name === "diff") none.textContent = on && !document.querySelector(".differs") ? "No words differ between the worlds here." : "";
+      storage.set(name, on ? "1" : "");
+      const notice = byId("no-diff");
+      if (notice && name === "diff") notice.textContent = on && !document.querySelector(".differs") ? "No words differ between the worlds here." : "";
       return true;
     };
     button.addEventListener("click", turn[name]);
-    if (kept.get(name)) turn[name]();
+    if (storage.get(name)) turn[name]();
   });
 
   /* A note on the turn that has the focus, or on the whole transcript */
@@ -376,13 +376,13 @@
   }
 
   /* Keys */
-  const seen = (element) => element.offsetParent !== null && !element.closest("[hidden]");
+  const visible = (element) => element.offsetParent !== null && !element.closest("[hidden]");
   function step(selector, by) {
-    const found = all(selector).filter(seen);
-    if (!found.length) return false;
-    const at = found.indexOf(document.activeElement);
-    const next = at < 0 ? (by > 0 ? 0 : found.length - 1) : at + by;
-    const to = found[Math.max(0, Math.min(found.length - 1, next))];
+    const elements = all(selector).filter(visible);
+    if (!elements.length) return false;
+    const at = elements.indexOf(document.activeElement);
+    const next = at < 0 ? (by > 0 ? 0 : elements.length - 1) : at + by;
+    const to = elements[Math.max(0, Math.min(elements.length - 1, next))];
     to.focus();
     to.scrollIntoView({ block: "nearest" });
     return true;
@@ -390,7 +390,7 @@
   function follow(key) {
     const current = document.querySelector(".reading:target") || all(".reading")[0];
     const links = all("a[data-key]").filter((link) => link.dataset.key === key);
-    const link = links.find((each) => current && current.contains(each)) || links.filter(seen)[0];
+    const link = links.find((a) => current && current.contains(a)) || links.filter(visible)[0];
     if (!link) return false;
     link.click();
     return true;
@@ -409,7 +409,7 @@
       d: () => turn.diff && turn.diff(),
       n: () => note && openNote(),
       v: () => turn.verbatim && turn.verbatim(),
-      "/": () => { const input = all("[data-filter]").filter(seen)[0] || all("#search input, .find input").filter(seen)[0]; if (input) input.focus(); return !!input; },
+      "/": () => { const input = all("[data-filter]").filter(visible)[0] || all("#search input, .find input").filter(visible)[0]; if (input) input.focus(); return !!input; },
       j: () => follow("j") || step("[data-item]", 1),
       k: () => follow("k") || step("[data-item]", -1),
       h: () => follow("h"),
@@ -437,11 +437,11 @@
       events.close();
       byId("ended").hidden = false;
     };
-    events.onerror = () => { byId("state").textContent = "no connection: trying again"; };
+    events.onerror = () => { byId("state").textContent = "connection lost: retrying"; };
   }
-  function rows(body, told) {
-    body.closest("details").hidden = !told.length;
-    body.replaceChildren(...told.map((cells) => {
+  function rows(body, lines) {
+    body.closest("details").hidden = !lines.length;
+    body.replaceChildren(...lines.map((cells) => {
       const row = document.createElement("tr");
       cells.forEach((text, at) => {
         const cell = document.createElement(at ? "td" : "th");
