@@ -22,9 +22,8 @@ from tests.world import shipments
 def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place):
     ran = oversight("run", "small.yaml", cwd=place)
     assert ran.code == 0
-    assert (
-        "\n\nsmall: agent score difference (ASD) and lift · judged by sim/judge stated" in ran.out
-    )
+    title = "small: agent score difference (ASD) and lift · judged by sim/judge stated"
+    assert f"\n\n{title}\n" in ran.out
     head, *_, look, again = ran.err.splitlines()
     assert head == (
         "· sweep small · 4 problems × 3 protocols × 2 agents × 1 judge · 40 cells · "

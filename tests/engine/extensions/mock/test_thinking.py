@@ -174,9 +174,7 @@ async def test_tags_that_are_named_later_split_what_is_stored(tmp_path):
 def test_tags_are_a_beginning_and_an_end(tmp_path, tags):
     setting = f"\nmodels: {{compatible/lab/m: {{thinking_tags: {tags}}}}}\n"
     text = bench(tmp_path, MODELS["chat"]).text + setting
-    with pytest.raises(
-        UsageError, match="give two different texts, the opening and the closing tag"
-    ):
+    with pytest.raises(UsageError, match="two different texts, the opening and the closing tag"):
         BatchBench(tmp_path, text=text, problems=1).loaded("http://127.0.0.1:1")
 
 
