@@ -222,7 +222,7 @@ def test_a_prompt_that_would_be_cut_is_never_sent(place, command):
         assert [request.path for request in requests] == ["/props"]
     assert ran.code == 1
     outcomes = (place / "run" / "outcomes.jsonl").read_text()
-    assert "do not fit into the 512 that its server gives to one call" in outcomes
+    assert "exceed the 512 of its server" in outcomes
 
 
 async def test_each_prompt_has_to_fit_whatever_went_before(place):

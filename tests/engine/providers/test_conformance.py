@@ -203,7 +203,7 @@ async def test_a_handshake_that_fails_is_unreachable(line):
 
 async def test_a_certificate_that_nobody_vouches_for_stops_the_provider(line):
     async with MockServer(tls=untrusted()) as server, reached(line, server.url) as ask:
-        text = rf"certificate of {server.url} is not to be trusted: self-signed .* SSL_CERT_FILE$"
+        text = rf"certificate of {server.url} is not trusted: self-signed .* SSL_CERT_FILE$"
         with pytest.raises(ProviderDown, match=text):
             await ask(asked(line))
         assert "requests" not in server.counts()
@@ -384,7 +384,7 @@ HOLDS = b'"4 %s"' % FORMS["slashes escaped"].encode()
         ),
         ("500 Oh", "", f"bad key {SLASHED[:14]} ...".encode(), EngineError, r"key \[key\] \.\.\."),
         # A reply that holds the key is neither stored nor changed.
-        ("200 OK", "", HOLDS, KeyEchoed, "new key"),
+        ("200 OK", "", HOLDS, KeyEchoed, "Replace the key"),
     ],
     ids=[
         *("torn", "packed", "huge", "broken header", "no header"),

@@ -47,6 +47,7 @@ TEXTS = {
     "judged.jsonl": json.dumps(JUDGED) + "\n",
     "scores.csv": "question,score\n1,1\n2,0\n3,1\n",
     "data.jsonl": (ROOT / "protocols/data/arithmetic.jsonl").read_text(),
+    "tasks.jsonl": '{"id": "t", "question": "What is 1 + 1?", "answer": "2"}\n',
     ".env": "HTTP_PROXY=http://127.0.0.1:9\nOPENAI_BASE_URL=http://127.0.0.1:9/v1\n",
 }
 
@@ -62,7 +63,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "compare": ("RUN RUN", "RUN runs/good"),
     "dataset check": ("file --set path=RUN/data.jsonl",),
     "dataset fetch": ("no-such-set",),
-    "dataset propose": ("RUN/data.jsonl --agent sim/strong -o made.jsonl",),
+    "dataset propose": ("RUN/tasks.jsonl --agent sim/strong -o made.jsonl",),
     "demo": ("--run-folder RUN",),
     "doctor": ("mine.yaml",),
     "export inspect": ("RUN -o logs",),
@@ -101,6 +102,7 @@ ASKED: dict[str, tuple[str, ...]] = {
 REFUSED = (
     *("cache batches RUN --cancel", "measure probe", "measure sides", "cache rebuild", "demo"),
     *("dataset fetch", "run mine.yaml --run-folder RUN"),
+    *("measure monitoring", "measure proposals"),
     *(() if find_spec("inspect_ai") else ("export inspect",)),
 )
 """Beginnings of lines that are refused for any such folder."""
