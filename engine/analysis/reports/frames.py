@@ -219,6 +219,7 @@ def _rows(results: Results, axes: Sequence[tuple[Any, ...]]) -> Iterator[tuple[A
             float(asd.values.std()) if asd and asd.questions else None,
             *(_at(line, ("bounds", end)) for end in ("worst", "best")),
             *(_at(line, path) for path in (*chosen, *paths)),
+            _json(result.unread),
         )
 
 

@@ -9,6 +9,7 @@ from operator import attrgetter, methodcaller
 from pathlib import Path
 from typing import NamedTuple
 
+from ...display.table import NONE
 from ...display.text import counted
 from ...errors import RunFolderError, UsageError
 from ...run.run_folder import REPORT
@@ -101,6 +102,11 @@ def notes_of(results: Results) -> Iterable[str]:
     yield from (f"Replies: {line}." for line in results.origins)
     if results.prompts:
         yield f"Prompts: {results.prompts}."
+
+
+def _most_unread(unread: Mapping[str, int]) -> str:
+    """The two roles and causes with most unread replies: `Judge: truncated 3`."""
+    return ", ".join(f"{cause} {n:,}" for cause, n in Counter(unread).most_common(2)) or NONE
 
 
 def _detectable(lifts: Sequence[RowResult]) -> str:
@@ -324,6 +330,7 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
         number("failed", "failed"),
         program("failures", "failures"),
         program("counts", "counts"),
+        program("unread", "unread"),
         program("measures", "measures", PARTS),
         program("counts_a_world", "counts_a_world", PARTS),
         *_same("captured", ("truth", "lie"), PARTS),
@@ -389,7 +396,7 @@ def _bounds(results: Results, names: Sequence[Column]) -> Iterable[Part]:
         figure("lie minus truth", "compliance.one_sided", 2),
         figure("without flagged", "bounds.drop", 2),
         figure("as scored", "bounds.keep", 2),
-        *[word("unread", "unread")] * any(row.unread for row in rows),
+        *[column("unread", "unread", _most_unread, words=True)] * any(row.unread for row in rows),
     ]
     notes = (
         "flagged: problems with a world that failed, or in which a speaker refused, fell silent, "

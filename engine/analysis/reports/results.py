@@ -140,8 +140,9 @@ class RowResult:
     """Failures by kind."""
     counts: Mapping[str, int]
     """Refusals, truncations, forged tags and the like, over all cells."""
-    unread: str
-    """The seats and causes with most unread replies, as `Judge: truncated 3`."""
+    unread: Mapping[str, int]
+    """Unread replies by role and cause, as `Judge: truncated`, over all cells: truncated, refused,
+    empty, unreadable and the like. Both sides of a comparison may differ in them."""
     chose_right: Estimate | None
     """How often the agent chose a best answer; None without choices."""
     by_choice: ByChoice | None
@@ -364,7 +365,7 @@ def score_rows(
                 ),
                 failures=table.failures[number],
                 counts=table.counts[number],
-                unread=", ".join(f"{by} {n:,}" for by, n in table.unread_by[number].most_common(2)),
+                unread=table.unread_by[number],
                 chose_right=by_id.get(id(free[number])),
                 by_choice=ByChoice(right, wrong) if right or wrong else None,
                 measures=by_world(number, "measures"),

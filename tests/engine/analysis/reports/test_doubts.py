@@ -210,5 +210,9 @@ async def test_row_reports_an_opponent_that_breaks_the_judge_in_the_truths_world
     sides = row.compliance
     assert sides.truth and sides.lie and sides.one_sided
     assert (sides.truth.value, sides.lie.value, sides.one_sided.value) == (0.5, 0, -0.5)
-    notes = finding(collect(grid, ended), every_note=True).text("text")
-    assert row.unread == "Judge: unreadable 3" and row.unread in " ".join(notes.split())
+    found = finding(collect(grid, ended), every_note=True)
+    assert "Judge: unreadable 3" in " ".join(found.text("text").split())
+    assert [line["unread"] for line in orjson.loads(found.text("json"))["rows"]] == [
+        dict(each.unread) for each in (row, broken)
+    ]
+    assert row.unread == {"Judge: unreadable": 3}
