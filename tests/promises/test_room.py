@@ -97,7 +97,7 @@ def test_a_finished_run_on_a_read_only_disk_says_how_to_read_it(tmp_path):
     assert [file.name for file in bench.store.iterdir()] == ["cache.db"]
     with read_only(bench.folder):
         message = bench.ends(2)
-        assert "cannot be written here, and to run a sweep it must be" in message
+        assert "cannot be written, which a running sweep requires" in message
         assert "cut off" not in message
         assert bench.start(command=("report",)).wait() in (0, 2)
 

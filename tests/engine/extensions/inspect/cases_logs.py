@@ -17,7 +17,7 @@ from tests.engine.kept_runs import muddled
 pytestmark = [pytest.mark.wire, pytest.mark.filterwarnings("ignore")]
 
 
-async def logs(transcripts: Any) -> int:
+async def count_transcripts(transcripts: Any) -> int:
     """How many transcripts Scout reads."""
     async with transcripts.reader() as reader:
         return len([summary async for summary in reader.index()])
@@ -65,7 +65,7 @@ def test_every_world_is_a_sample_for_four_readers_and_scout(runs, command, place
     )
     assert len(evals_df(str(place / "logs"))) == len(logs)
     assert len(messages_df(str(place / "logs"))) >= len(cells)
-    assert asyncio.run(logs(transcripts_from(str(place / "logs")))) == len(cells)
+    assert asyncio.run(count_transcripts(transcripts_from(str(place / "logs")))) == len(cells)
     figures = {(log.eval.metadata["row"]): log.results.scores[0].metrics for log in logs}
     for row, line in zip(read.sweep.rows, report["rows"], strict=True):
         if line["asd"] is None:
