@@ -71,10 +71,13 @@ class Debate(WithHorizon, Conversation):
     def order(self, question: Question, side: Answer, number: int) -> tuple[tuple[Seat, ...], ...]:
         """The speakers of a round, step by step. The seats of one step speak concurrently."""
         opponent = self.opponent or self.agent
+        speaking, opposing = self.speaking, self.opposing
+        if self.words.by_round:
+            speaking, opposing = self._role(speaking, number), self._role(opposing, number)
         seats = {
-            answer: self.seat(self.agent, answer, self._role(self.speaking, number), round=number)
+            answer: self.seat(self.agent, answer, speaking, round=number)
             if answer == side
-            else self.seat(opponent, answer, self._role(self.opposing, number), round=number)
+            else self.seat(opponent, answer, opposing, round=number)
             for answer in question.answers
         }
         if self.simultaneous:
