@@ -19,7 +19,6 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import orjson
 
@@ -27,9 +26,6 @@ from ...cache.errors import install_command
 from ..errors import ToolMissing
 from . import querying
 from .tool import Scene, ToolResult, tool_of_text, turns
-
-if TYPE_CHECKING:
-    from pydantic_monty import MontyError
 
 MAX_EXPRESSION = 200
 """Maximum length of an expression, in characters."""
@@ -192,8 +188,31 @@ PYTHON = tool_of_text(
 
 
 def _run(code: str) -> object:
-    """The value of the code, or a ToolResult that says why it ended. Each use starts a new
-    interpreter, within some milliseconds, so that no state is kept between uses."""
+    """The value of the code, or a ToolResult that says why it ended."""
+    try:
+        return run_code(code)
+    except CodeEnded as exc:
+        kind = _kind(exc.fault) if exc.fault else ""
+        ended = kind in ("", "TimeoutError", "MemoryError")
+        return ToolResult(ENDED if ended else f"error: {kind}")
+
+
+class CodeEnded(Exception):
+    """Code of a model ended without a value."""
+
+    def __init__(self, fault: BaseException | None) -> None:
+        super().__init__()
+        self.fault = fault
+        """The exception that ended the code; None if the interpreter itself ended."""
+
+
+def run_code(*parts: str) -> object:
+    """The value of the last part of some code. CodeEnded; ToolMissing if the interpreter is not
+    installed.
+
+    Each use starts a new interpreter, within some milliseconds, so that no state is kept between
+    uses. Parts share their names, and no open string of one swallows the next.
+    """
     try:
         from pydantic_monty import CollectString, Monty, MontyCrashedError, MontyError
     except ImportError:
@@ -210,13 +229,15 @@ def _run(code: str) -> object:
                 os_policy={"datetime": NOON, "sleep": "zero", "random_start": {"seed": 0}},
             ) as session,
         ):
-            value: object = session.feed_run(code, print_callback=CollectString(MAX_PRINTED))
+            value: object = None
+            for part in parts:
+                value = session.feed_run(part, print_callback=CollectString(MAX_PRINTED))
             return value
     except FileNotFoundError:
         raise missing() from None
     except MontyError as exc:
-        ended = isinstance(exc, MontyCrashedError) or _kind(exc) in ("TimeoutError", "MemoryError")
-        return ToolResult(ENDED if ended else f"error: {_kind(exc)}")
+        crashed = isinstance(exc, MontyCrashedError)
+        raise CodeEnded(None if crashed else exc.exception()) from exc
 
 
 def missing() -> ToolMissing:
@@ -224,9 +245,9 @@ def missing() -> ToolMissing:
     return ToolMissing(f"the tool python needs an interpreter: {install_command('tools')}")
 
 
-def _kind(fault: "MontyError") -> str:
+def _kind(fault: BaseException) -> str:
     """The name of the exception that ended the code; it holds none of the code's words."""
-    kinds = (kind.__name__ for kind in type(fault.exception()).__mro__)
+    kinds = (kind.__name__ for kind in type(fault).__mro__)
     return next(kind for kind in kinds if hasattr(builtins, kind))
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from annotated_types import Interval
 
 from ..agents.tool import turns
-from ..agents.tools import MAX_CALLS, MAX_CODE, MAX_PRINTED, MEMORY, NOON, SECONDS, missing
+from ..agents.tools import MAX_CODE, CodeEnded, run_code
 from ..settings import check_ranges
 from .columns import text_of
 from .rows import brief
@@ -125,30 +125,12 @@ def run_tests(code: str, tests: str) -> Grade:
     if len(code) > MAX_CODE:
         return Grade(None, f"code of more than {MAX_CODE:,} characters")
     try:
-        from pydantic_monty import CollectString, Monty, MontyCrashedError, MontyError
-    except ImportError:
-        raise missing() from None
-    try:
-        with (
-            Monty(max_processes=1, request_timeout=10 * SECONDS) as pool,
-            pool.checkout(
-                limits={
-                    "max_feed_duration_secs": SECONDS,
-                    "max_memory": MEMORY,
-                    "max_recursion_depth": MAX_CALLS,
-                },
-                os_policy={"datetime": NOON, "sleep": "zero", "random_start": {"seed": 0}},
-            ) as session,
-        ):
-            # Two feeds, so that no open string of the answer swallows the tests.
-            for part in (code, tests):
-                session.feed_run(part, print_callback=CollectString(MAX_PRINTED))
-    except FileNotFoundError:
-        raise missing() from None
-    except MontyCrashedError:
-        return Grade(None, "the interpreter ended")
-    except MontyError as exc:
-        reason = _limit_of_monty(exc.exception())
+        # Two parts, so that no open string of the answer swallows the tests.
+        run_code(code, tests)
+    except CodeEnded as exc:
+        if exc.fault is None:
+            return Grade(None, "the interpreter ended")
+        reason = _limit_of_monty(exc.fault)
         return Grade(None if reason else False, reason)
     return Grade(True)
 

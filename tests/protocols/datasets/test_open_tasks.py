@@ -97,7 +97,7 @@ async def test_a_checker_grades_an_answer(settings, column, answer, right):
     ids=lambda value: repr(value)[:30],
 )
 async def test_code_is_graded_by_the_tests_of_its_task(answer, right, monkeypatch):
-    monkeypatch.setattr("oversight.protocols.datasets.checkers.SECONDS", 0.2)
+    monkeypatch.setattr("oversight.protocols.agents.tools.SECONDS", 0.2)
     checker = Checker("tests", "tests")
     assert (await checker.grade(answer, checker.truth([ADD]), {})).right is right
 
