@@ -109,8 +109,8 @@ def add_note(run: RunReader, place: Place, turn: str, kind: str, text: str) -> N
     number = turn.removeprefix(label)
     if turn and (not label or not (number == JUDGE or (number.isascii() and number.isdecimal()))):
         raise UsageError(f"unknown turn {turn!r}: name the world and the turn, as {labels[0]}1")
-    cells = run.records(run.worlds(place))
     worlds = run.worlds(place)
+    cells = run.records(worlds)
     cell = cells.get(worlds[labels.index(label)]) if label else next(iter(cells.values()), None)
     if cell is None:
         raise UsageError(f"{problem.id} has no transcript in this row yet")
