@@ -10,7 +10,7 @@ from itertools import repeat
 from math import ceil
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 from ....cache.errors import install_command
@@ -78,34 +78,73 @@ def forest_rows(lines: Sequence[ForestLine]) -> list[ForestRow]:
     return forest
 
 
-def forest_axes(forest: Forest, size: "Style", figure: "FigureBase") -> None:
+class Legend(NamedTuple):
+    """The entries of a legend, their names in lines that fit, and the number of its columns."""
+
+    keys: "Sequence[Artist]"
+    names: Sequence[str]
+    columns: int
+
+    def draw(self, figure: "FigureBase") -> None:
+        """Draw it below the axes, within the figure."""
+        if self.keys:
+            figure.legend(
+                self.keys,
+                self.names,
+                loc="outside lower center",
+                ncols=self.columns,
+                frameon=False,
+            )
+
+
+class ForestLayout(NamedTuple):
+    """The lines of a forest with their labels and heights (points), and its legend."""
+
+    rows: Sequence[ForestRow]
+    labels: Sequence[str]
+    heights: Sequence[float]
+    looks: Mapping[str, tuple[str, str]]
+    legend: Legend
+    below: float
+    """Points that the axis and the legend take."""
+
+
+def forest_layout(forest: Forest, size: "Style") -> ForestLayout:
+    rows, looks = forest_rows(forest.lines), judge_looks(forest.lines)
+    labels = [wrapped(row.label, LABELS * size.width * 72, size.font) for row in rows]
+    legend = legend_of(forest_keys(forest.lines, looks), size)
+    below = (6.0 + 1.5 * ceil(len(legend.keys) / legend.columns)) * size.font
+    lines = [1 + label.count("\n") for label in labels]
+    fit = (MOST_HEIGHT - below) / max(sum(lines), 1) if size.bounded else size.line
+    pitch = max(min(size.line, fit), 1.2 * size.font)
+    heights = [max(pitch, 1.2 * size.font * count + 3) for count in lines]
+    return ForestLayout(rows, labels, heights, looks, legend, below)
+
+
+def forest_axes(forest: Forest, layout: ForestLayout, size: "Style", figure: "FigureBase") -> None:
     axes = figure.add_subplot()
     axes.use_sticky_edges = False
-    rows = forest_rows(forest.lines)
-    labels = [wrapped(row.label, LABELS * size.width * 72, size.font) for row in rows]
-    heights = row_heights(labels, size, height_below(forest, size))
-    looks = judge_looks(forest.lines)
     top, ticks = 0.0, list[float]()
-    for row, height in zip(rows, heights, strict=True):
+    for row, height in zip(layout.rows, layout.heights, strict=True):
         middle = top - height / 2
         step = min(0.8 * height / max(len(row.marks), 1), 0.6 * size.font)
         for n, line in enumerate(row.marks):
             at = middle + ((len(row.marks) - 1) / 2 - n) * step
-            _draw_mark(axes, at, step, line, *looks[line.judge])
+            _draw_mark(axes, at, step, line, *layout.looks[line.judge])
         ticks.append(middle)
         top -= height
-    _draw_naive(axes, forest.lines, looks)
+    _draw_naive(axes, forest.lines, layout.looks)
     axes.axvline(0, color="#888888", linewidth=0.6, zorder=0)
-    axes.set_yticks(ticks, labels, linespacing=1.0)
+    axes.set_yticks(ticks, layout.labels, linespacing=1.0)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x", color="#e4e6e7", linewidth=0.5, zorder=0)
     axes.set_axisbelow(True)
-    for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
+    for tick, row in zip(axes.get_yticklabels(), layout.rows, strict=True):
         if not row.marks:
             tick.set_fontweight("bold")
     axes.set_ylim(top, 0)
-    legend(figure, forest_keys(forest.lines, looks), size)
+    layout.legend.draw(figure)
     # From the right: a long name goes on under the labels of the rows, and not over the edge.
     axes.set_xlabel(plain_name(f"{forest.measure} ({SCORE_NAMES[forest.score]})"), loc="right")
 
@@ -115,24 +154,6 @@ def judge_looks(lines: Iterable[ForestLine]) -> dict[str, tuple[str, str]]:
     judges = list(dict.fromkeys(line.judge for line in lines))
     looks = zip(PALETTE, MARKERS, strict=False)
     return dict(zip(judges, looks if len(judges) <= MOST_MARKS else repeat(FIRST), strict=False))
-
-
-def row_heights(labels: Sequence[str], size: "Style", below: float) -> list[float]:
-    """Points that each line of a forest takes. below: points of the axis and the legend."""
-    lines = [1 + label.count("\n") for label in labels]
-    fit = (MOST_HEIGHT - below) / max(sum(lines), 1) if size.bounded else size.line
-    pitch = max(min(size.line, fit), 1.2 * size.font)
-    return [max(pitch, 1.2 * size.font * count + 3) for count in lines]
-
-
-def height_below(forest: Forest, size: "Style") -> float:
-    """Points that the axis of a forest and its legend take."""
-    keys = forest_keys(forest.lines, judge_looks(forest.lines))
-    legend_lines = 0
-    if keys:
-        names, columns = legend_names([str(key.get_label()) for key in keys], size)
-        legend_lines = ceil(len(names) / columns)
-    return (6.0 + 1.5 * legend_lines) * size.font
 
 
 def _draw_mark(
@@ -182,25 +203,18 @@ def forest_keys(
     return keys
 
 
-def legend(figure: "FigureBase", keys: "Sequence[Artist]", size: "Style") -> None:
-    """A legend below the axes, within the figure. UsageError if it has too many entries."""
-    if not keys:
-        return
+def legend_of(keys: "Sequence[Artist]", size: "Style") -> Legend:
+    """A legend as wide as the figure at most. UsageError if it has too many entries."""
     if len(keys) > (most := MOST_KEYS if size.bounded else 3 * MOST_KEYS):
         raise UsageError(
             f"{len(keys)} lines do not fit into a legend of {most}: choose rows with --protocol, "
             "draw averages of asd, lift and jse with --by" + ", or use --style paper" * size.bounded
         )
-    names, columns = legend_names([str(key.get_label()) for key in keys], size)
-    figure.legend(keys, names, loc="outside lower center", ncols=columns, frameon=False)
-
-
-def legend_names(labels: Sequence[str], size: "Style") -> tuple[list[str], int]:
-    """The entries of a legend, in lines that fit, and the number of its columns."""
     width = size.width * 72 - 10
+    labels = [str(key.get_label()) for key in keys]
     names = [wrapped(label, width - 4 * size.font, size.font) for label in labels]
-    widest = max(text_width(name, size.font) for name in names) + 5 * size.font
-    return names, max(1, min(3, len(names), int(width // widest)))
+    widest = max((text_width(name, size.font) for name in names), default=0) + 5 * size.font
+    return Legend(keys, names, max(1, min(3, len(names), int(width // widest))))
 
 
 def text_width(text: str, font: float) -> float:
@@ -272,7 +286,7 @@ def chart_axes(
         return
     every[0].set(xlabel=x, ylabel=y)
     if len(chart.series) > 1 or chart.series[0].note:
-        legend(figure, every[0].get_legend_handles_labels()[0], size)
+        legend_of(every[0].get_legend_handles_labels()[0], size).draw(figure)
 
 
 def _looks() -> "Iterator[tuple[str, str]]":
@@ -417,11 +431,9 @@ def _laid_out(picture: Picture, size: Style) -> "tuple[float, float, Callable[[F
     """Width and height in inches, and what paints it."""
     match picture:
         case Forest():
-            rows = forest_rows(picture.lines)
-            names = [wrapped(row.label, LABELS * size.width * 72, size.font) for row in rows]
-            below = height_below(picture, size)
-            points = sum(row_heights(names, size, below)) + below
-            paint: Callable[[FigureBase], None] = partial(forest_axes, picture, size)
+            layout = forest_layout(picture, size)
+            points = sum(layout.heights) + layout.below
+            paint: Callable[[FigureBase], None] = partial(forest_axes, picture, layout, size)
         case Chart():
             groups = facets(picture)
             most = 3 if size.bounded else 4
