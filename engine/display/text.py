@@ -34,6 +34,11 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
+def counted_between(least: int, most: int, noun: str) -> str:
+    """`92 problems`, or `8 to 12 problems`."""
+    return f"{least:,} to " * (least < most) + counted(most, noun)
+
+
 def signed(value: float | None, digits: int = 2) -> str:
     """`+0.40`, `-0.38`, `–` for None; a value that rounds to 0 has no sign."""
     if value is None:

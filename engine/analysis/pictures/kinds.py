@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from ....protocols.settings import unknown
 from ...display.table import as_csv
+from ...display.text import counted_between
 from ...errors import UsageError
 from ...providers.simulated import PREFIX
 from ...run.listing import Parts
@@ -309,8 +310,7 @@ def caption(run: RunReader, picture: Picture) -> str:
     """A caption for a paper: problems, intervals, correction, and whether models are simulated."""
     lines = picture.lines if isinstance(picture, Forest) else read_rows(run).asd("brier").values()
     every = {one.n for one in lines if one.n} or {0}
-    n = " to ".join(f"{n:,}" for n in sorted({min(every), max(every)}))
-    sentences = [f"n = {n} problems"]
+    sentences = [f"n = {counted_between(min(every), max(every), 'problem')}"]
     if isinstance(picture, Forest):
         sentences.append(brackets(line.estimate for line in picture.lines))
         if any(line.undecided for line in picture.lines):

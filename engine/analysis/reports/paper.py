@@ -7,27 +7,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import TypeAlias
 
-from ...display.table import latex_name, latex_table
-from ...display.text import counted
-from ...providers.simulated import PREFIX
-from ...sweep.grid import models_in
+from ...display.table import NONE, bare, latex_cell, latex_name, latex_table
+from ...display.text import counted_between, signed
 from ..findings.finding import percent
 from ..scoring.estimate import Estimate
+from .family import mark
 from .groups import PivotLine, grouping, pivot
-from .results import SCORE_NAMES, Results, RowResult
-from .summary import settings_of
+from .results import SCORE_NAMES, Results
+from .summary import ReportLine, headed, placed, settings_of
 
 MOST_ROWS = 25
 """Rows of a table; more are averaged in groups."""
 MARK = r"$^{\circ}$"
 
-Line: TypeAlias = RowResult | PivotLine
-Field: TypeAlias = Callable[[Line], str]
+Field: TypeAlias = Callable[[ReportLine], str]
 
 
 def paper_table(
     results: Results,
-    lines: Sequence[Line],
+    lines: Sequence[ReportLine],
     fields: Mapping[str, Field],
     comments: Iterable[str] = (),
     *,
@@ -39,35 +37,15 @@ def paper_table(
     dimensions of groups. long: a longtable over pages, for \onecolumn."""
     lines = [line for line in lines if not line.unmeasured]
     body = list[tuple[str, ...]]()
-    last = ""
-    for heading, name, line in _headed(lines, by):
+    last: tuple[str, ...] = ()
+    for heading, one in headed([placed(line, by) for line in lines]):
         if heading != last:
-            body.append((latex_name(heading),))
+            body.append((latex_name(", ".join(heading)),))
             last = heading
-        body.append((latex_name(name), *(field(line) for field in fields.values())))
+        name = "all" if one.name == NONE else one.name
+        body.append((latex_name(name), *(field(one.line) for field in fields.values())))
     caption = " ".join(_sentences(results, lines, fields))
     return latex_table(caption, ("protocol", *fields), body, comments=comments, long=long)
-
-
-def _headed(lines: Sequence[Line], by: Sequence[str]) -> list[tuple[str, str, Line]]:
-    """The lines with their headings and names, in the order in which headings occur first."""
-    every = [(*_names(line, by), line) for line in lines]
-    several = [len({names[n] for names in every} - {""}) > 1 for n in range(2)]
-    headed = []
-    for agent, judge, name, line in every:
-        parts = [f"agent: {agent}"] * several[0] + [f"judge: {judge}"] * several[1]
-        headed.append((", ".join(parts), name, line))
-    order = {heading: n for n, heading in enumerate(dict.fromkeys(h for h, *_ in headed))}
-    return sorted(headed, key=lambda line: order[line[0]])
-
-
-def _names(line: Line, by: Sequence[str]) -> tuple[str, str, str]:
-    """Agent and judge, "" for a group of several, and the name of a line."""
-    if isinstance(line, RowResult):
-        return line.agent, line.judge, line.protocol
-    values = dict(zip(by, line.group, strict=True))
-    agent, judge = (values.pop(role, "") if len(by) > 1 else "" for role in ("agent", "judge"))
-    return agent, judge, ", ".join(filter(None, values.values())) or "all"
 
 
 def plus_minus(estimate: Estimate | None, *, sign: bool = True) -> str:
@@ -88,24 +66,16 @@ def plus_minus(estimate: Estimate | None, *, sign: bool = True) -> str:
 
 def _number(value: float, sign: bool) -> str:
     """Two decimals without a leading zero."""
-    text = f"{value:+z.2f}" if sign else f"{value:z.2f}"
-    if text == "+0.00":
-        return ".00"
-    return text.replace("0.", ".", 1).replace("-", "$-$")
+    return latex_cell(bare(signed(value) if sign else f"{value:z.2f}"))
 
 
-def lift_field(line: Line) -> str:
-    """The lift, with a ring where it differs from 0 by itself, but not after the correction."""
-    naive = line.row.naive if isinstance(line, RowResult) else line.naive
-    if naive or line.lift is None:
+def lift_field(line: ReportLine) -> str:
+    if line.naive or line.lift is None:
         return "--"
-    alone = line.contrast is not None and line.contrast.verdict == "undecided"
-    interval = line.lift.interval
-    ring = MARK * (alone and interval is not None and not interval[0] <= 0 <= interval[1])
-    return plus_minus(line.lift) + ring
+    return plus_minus(line.lift) + MARK * bool(mark(line.contrast))
 
 
-def right_field(line: Line) -> str:
+def right_field(line: ReportLine) -> str:
     return percent(line.accuracy.value if line.accuracy else None).removesuffix("%")
 
 
@@ -123,7 +93,7 @@ PAPER_FIELDS: Mapping[str, Field] = {
 }
 
 
-def _slope(line: Line) -> str:
+def _slope(line: ReportLine) -> str:
     slope = line.slope if isinstance(line, PivotLine) else None
     return plus_minus(slope.estimate if slope else None)
 
@@ -154,7 +124,7 @@ def groups_table(
     return paper_table(results, lines, fields, (*comments, *_provenance(results)), by=by)
 
 
-def _with_lift(lines: Sequence[Line]) -> Mapping[str, Field]:
+def _with_lift(lines: Sequence[ReportLine]) -> Mapping[str, Field]:
     lifted = any(line.lift for line in lines)
     return {name: field for name, field in REPORT_FIELDS.items() if lifted or name != "lift"}
 
@@ -167,7 +137,7 @@ def _provenance(results: Results) -> Iterator[str]:
     yield from settings_of(results)
 
 
-def _sentences(results: Results, lines: Sequence[Line], fields: Iterable[str]) -> list[str]:
+def _sentences(results: Results, lines: Sequence[ReportLine], fields: Iterable[str]) -> list[str]:
     """A caption of two to four lines: measures, problems, roles, intervals, lifts, simulation."""
     score = SCORE_NAMES[results.score]
     measures = [f"Agent score difference (ASD, {score})"]
@@ -176,7 +146,7 @@ def _sentences(results: Results, lines: Sequence[Line], fields: Iterable[str]) -
     measures += ["slope of ASD over EAS"] * ("slope" in names)
     measures += [f"judge score expected (JSE, beta {results.beta:g})"] * ("JSE" in names)
     counts = sorted({line.n for line in lines if line.n}) or [0]
-    problems = f"{counts[0]:,} to " * (len(counts) > 1) + counted(counts[-1], "problem")
+    problems = counted_between(counts[0], counts[-1], "problem")
     roles = []
     for role in ("agent", "judge"):
         several = {getattr(row, role) for row in results.rows} - {""}
@@ -193,9 +163,6 @@ def _sentences(results: Results, lines: Sequence[Line], fields: Iterable[str]) -
             sentences.append("All lifts differ from 0 (Holm).")
         else:
             sentences.append(f"{differ} of {len(contrasts)} lifts differ from 0 (Holm).")
-    models = {model for row in results.every for model in models_in(row.row.settings)}
-    if made_up := [model for model in models if model.startswith(PREFIX)]:
-        sentences.append(
-            "Simulated models." if len(made_up) == len(models) else "Some models are simulated."
-        )
+    simulated = {"all": "Simulated models.", "some": "Some models are simulated."}
+    sentences += filter(None, [simulated.get(results.simulation)])
     return sentences

@@ -7,8 +7,9 @@ from functools import partial
 from itertools import chain
 from typing import Literal, TypeAlias
 
+from ...providers.simulated import PREFIX
 from ...run.outcome import OutcomeRecord
-from ...sweep.grid import Axes, Grid, GridRow, baselines
+from ...sweep.grid import Axes, Grid, GridRow, baselines, models_in
 from ..findings.finding import SIMULATED
 from ..scoring.asd import BETAS, Bounds, bounded, scored
 from ..scoring.contrasts import Contrast, Verdict, agreement, comparable, family
@@ -177,6 +178,10 @@ class RowResult:
         return estimates.get(beta)
 
     @property
+    def naive(self) -> bool:
+        return self.row.naive
+
+    @property
     def protocol(self) -> str:
         """As people see it."""
         return self.row.shown
@@ -224,6 +229,13 @@ class Results:
     def every(self) -> tuple[RowResult, ...]:
         """All rows of the run, which are one family whatever is shown."""
         return self.whole or self.rows
+
+    @property
+    def simulation(self) -> Literal["all", "some", "none"]:
+        """How many of the models are simulated, whether or not they were asked yet."""
+        models = {model for row in self.every for model in models_in(row.row.settings)}
+        kinds = {model.startswith(PREFIX) for model in models}
+        return "none" if True not in kinds else "some" if False in kinds else "all"
 
     @property
     def simulated(self) -> bool:

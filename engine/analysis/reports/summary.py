@@ -11,10 +11,9 @@ from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from ...display.table import NONE, Table, bare, fits
-from ...display.text import counted
+from ...display.text import counted, counted_between
 from ...errors import UsageError
-from ...providers.simulated import PREFIX
-from ...sweep.grid import models_in, shared_parts
+from ...sweep.grid import shared_parts
 from ..findings.finding import SIMULATED, estimated, percent, shared
 from ..pairs import pairs_meant, read_pair, row_names
 from ..scoring.contrasts import agreement, family
@@ -46,9 +45,8 @@ ReportLine: TypeAlias = RowResult | PivotLine
 
 def lead_of(results: Results) -> Iterator[str]:
     """The lines above the table: sources, verdicts, the sweep's contrast, mechanisms, cells."""
-    models = {model for row in results.every for model in models_in(row.row.settings)}
     for line in results.origins:
-        if SIMULATED in line and all(model.startswith(PREFIX) for model in models):
+        if SIMULATED in line and results.simulation == "all":
             yield f"{SIMULATED} models: these numbers say nothing about real ones."
         else:
             yield line
@@ -151,7 +149,7 @@ def title_of(results: Results) -> str:
     return " · ".join([first, *[", ".join(roles)] * bool(roles)])
 
 
-class _Placed(NamedTuple):
+class PlacedLine(NamedTuple):
     """A line of the table, and where it stands."""
 
     name: str
@@ -173,8 +171,7 @@ def table_of(
     above = [*settings_of(results)] * (not grouped)
     counts = sorted({line.n for line in lines if not line.unmeasured})
     if counts:
-        least = f"{counts[0]:,} to " * (len(counts) > 1)
-        above.append(f"{least}{counted(counts[-1], 'problem')}")
+        above.append(counted_between(counts[0], counts[-1], "problem"))
     if grouped:
         total, count = len(results.rows), counted(len(lines), "group")
         above.insert(0, f"{counted(total, 'row')} in {count}: --all")
@@ -196,24 +193,44 @@ def table_of(
     ]
     table = Table(title_of(results), (), (), 1, flush=True, above=(" · ".join(above),))
     table = replace(table, notes=(*below, " · ".join(foot), *notes))
-    return _fitting(table, [_placed(line) for line in lines], width or WIDE)
+    return _fitting(table, [placed(line) for line in lines], width or WIDE)
 
 
-def _placed(line: ReportLine) -> _Placed:
-    if isinstance(line, PivotLine):
-        return _Placed(", ".join(filter(None, line.group)) or NONE, "", "", line)
-    return _Placed(line.protocol, line.agent, line.judge, line)
+def placed(line: ReportLine, by: Sequence[str] = ()) -> PlacedLine:
+    """A line with its names. by: the dimensions of groups, of which agents and judges stand apart
+    if there are others."""
+    if isinstance(line, RowResult):
+        return PlacedLine(line.protocol, line.agent, line.judge, line)
+    values = dict(zip(by or map(str, range(len(line.group))), line.group, strict=True))
+    agent, judge = (values.pop(role, "") if len(by) > 1 else "" for role in ("agent", "judge"))
+    return PlacedLine(", ".join(filter(None, values.values())) or NONE, agent, judge, line)
 
 
-def _fitting(table: Table, placed: Sequence[_Placed], width: int) -> Table:
+def headed(
+    lines: Sequence[PlacedLine], *, judges: bool = True
+) -> list[tuple[tuple[str, ...], PlacedLine]]:
+    """The lines below headings for their agents and judges, each if there are several, in the order
+    in which headings occur first. judges: whether these stand in headings."""
+    agents = len({line.agent for line in lines} - {""}) > 1
+    judges = judges and len({line.judge for line in lines}) > 1
+    found = []
+    for line in lines:
+        parts = (f"agent: {line.agent}" * agents, f"judge: {line.judge}" * judges)
+        names = (line.agent, line.judge)
+        head = tuple(part for part, name in zip(parts, names, strict=True) if part and name)
+        found.append((head, line))
+    order = {head: n for n, head in enumerate(dict.fromkeys(head for head, _ in found))}
+    return sorted(found, key=lambda pair: order[pair[0]])
+
+
+def _fitting(table: Table, lines: Sequence[PlacedLine], width: int) -> Table:
     """The first layout that fits; else the narrowest, whose names continue in a second line."""
-    judges = tuple(dict.fromkeys(cell.judge for cell in placed))
-    together = 1 < len(judges) <= ABREAST and not any(cell.line.unmeasured for cell in placed)
-    lines = [cell.line for cell in placed]
+    judges = tuple(dict.fromkeys(line.judge for line in lines))
+    together = 1 < len(judges) <= ABREAST and not any(line.line.unmeasured for line in lines)
     best = table
     for abreast in (True, False) if together else (False,):
-        for fields in _choices(lines, width):
-            best = _laid_out(table, placed, judges if abreast else (), fields)
+        for fields in _choices([line.line for line in lines], width):
+            best = _laid_out(table, lines, judges if abreast else (), fields)
             if fits(replace(best, room=(NAME,)), width):
                 return best
     return best
@@ -221,20 +238,15 @@ def _fitting(table: Table, placed: Sequence[_Placed], width: int) -> Table:
 
 def _laid_out(
     table: Table,
-    placed: Sequence[_Placed],
+    placed_lines: Sequence[PlacedLine],
     judges: Sequence[str],
     fields: Mapping[str, _Field],
 ) -> Table:
     """judges: those next to each other; without any, each line is of one judge."""
-    agents, in_heads = {cell.agent for cell in placed} - {""}, {cell.judge for cell in placed}
     body: dict[tuple[str, str], dict[str, ReportLine]] = {}
-    for cell in placed:
-        agent = f"agent: {cell.agent}" * bool(cell.agent and len(agents) > 1)
-        judge = f"judge: {cell.judge}" * (not judges and len(in_heads) > 1)
-        head = " · ".join(filter(None, (agent, judge)))
-        body.setdefault((head, cell.name), {})[cell.judge] = cell.line
-    order = {head: n for n, head in enumerate(dict.fromkeys(head for head, _ in body))}
-    lines = sorted(body.items(), key=lambda pair: order[pair[0][0]])
+    for head, one in headed(placed_lines, judges=not judges):
+        body.setdefault((" · ".join(head), one.name), {})[one.judge] = one.line
+    lines = body.items()
 
     def cells(line: ReportLine | None) -> list[str]:
         if line and line.unmeasured:
@@ -251,7 +263,7 @@ def _laid_out(
             )
             for (_, name), by_judge in lines
         ),
-        heads=tuple(head for (head, _), _ in lines) if any(order) else (),
+        heads=tuple(head for (head, _), _ in lines) if any(head for head, _ in body) else (),
         spans=tuple((f"judge: {judge}", len(fields)) for judge in judges),
     )
 
@@ -297,5 +309,4 @@ def _failed(line: ReportLine) -> str:
 
 
 def _lift(line: ReportLine) -> str:
-    naive = line.row.naive if isinstance(line, RowResult) else line.naive
-    return "" if naive or not line.lift else lifted(line.lift, line.contrast)
+    return "" if line.naive or not line.lift else lifted(line.lift, line.contrast)
