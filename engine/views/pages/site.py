@@ -18,6 +18,7 @@ from ...analysis.scoring.inference import Places
 from ...errors import UsageError
 from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
+from ...run.reader_notes import read_notes
 from ...run.run_folder import REPORT
 from ...system.files import read_bounded, replace_file, unwritable
 from .environment import EVERY, static
@@ -128,6 +129,7 @@ def _write(
     for name in EVERY:
         written.add(name, static(name))
     requests, probes = _Requests(run, links, written), read_probes(run.folder)
+    readers_notes = read_notes(run)
     for file, group in groupby(places, key=files.__getitem__):
         sections: list[Markup] = []
         for place in group:
@@ -142,11 +144,11 @@ def _write(
                 links.add(f"{name}.html", "reading", **parts(place), turns=n)
             if calls:
                 requests.add(place, calls_section(one, links, links.reading(place)))
-            sections.append(section(run, links, one))
+            sections.append(section(run, links, one, readers_notes))
             texts.add(one, file)
             for n, name in further.items():
                 other = reading_page(run, place, ends, page=n, probes=probes)
-                page = readers_page(run, links, [section(run, links, other)], kind)
+                page = readers_page(run, links, [section(run, links, other, readers_notes)], kind)
                 written.add(f"{name}.html", page)
                 texts.add(other, name)
             written.readings += 1

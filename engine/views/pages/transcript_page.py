@@ -16,7 +16,7 @@ from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.inference import Flags, Floats, Places
 from ...run.probing import best_mass, read_probes
 from ...run.reader import Place, RunReader
-from ...run.reader_notes import read_notes
+from ...run.reader_notes import ReaderNotes, read_notes
 from .environment import READER, packed, part
 from .findings import Linked, shown_part
 from .links import Links, NoPage, PageQuery, anchor, nth, one_of, parts, place_of
@@ -308,9 +308,8 @@ def reader_page(run: RunReader, links: Links, query: PageQuery) -> str:
     probes = read_probes(run.folder)
     apart = bool(query.apart)
     one = read(run, place_of(run, query), query.score, query.turns, probes, apart=apart)
-    return readers_page(
-        run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.shown}"
-    )
+    sections = [section(run, links, one, read_notes(run))]
+    return readers_page(run, links, sections, f"{one.problem.id} · {one.row.shown}")
 
 
 def calls_page(run: RunReader, links: Links, query: PageQuery) -> str:
@@ -324,15 +323,15 @@ def calls_page(run: RunReader, links: Links, query: PageQuery) -> str:
     return called_page(run, links, sections, name, links.reading(place))
 
 
-def section(run: RunReader, links: Links, one: TranscriptView) -> Markup:
-    """One reading, for a page that may hold several."""
+def section(run: RunReader, links: Links, one: TranscriptView, notes: ReaderNotes) -> Markup:
+    """One reading, for a page that may hold several. notes: of the whole run."""
 
     def call_link(address: str, full: bool = False) -> str:
         return links.calls(one.place, address, full)
 
     around, advice = neighbours(run, links, one), probe_advice(run, one)
-    notes = read_notes(run).at(one.place) if links.shows_notes else []
-    return part("readings", "reading", one, around, call_link, advice, notes, links.notes)
+    own = notes.at(one.place) if links.shows_notes else []
+    return part("readings", "reading", one, around, call_link, advice, own, links.notes)
 
 
 def readers_page(run: RunReader, links: Links, sections: list[Markup], title: str) -> str:
