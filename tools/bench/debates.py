@@ -12,8 +12,8 @@ COUNT, MANY = 200, 1200
 
 def measure(options: Options) -> Measured:
     wanted = (
-        (COUNT, [BARE, PLAIN, SDK, *options.peers_for("debates")], 1.3),
-        (MANY, [BARE, PLAIN], 1.2),
+        (COUNT, [BARE, PLAIN, SDK, *options.peers_for("debates")], 1.6),
+        (MANY, [BARE, PLAIN], 1.6),
     )
     found, goals = {}, []
     with Server() as server:

@@ -29,5 +29,5 @@ def measure(options: Options) -> Measured:
     )
     head = ("client", "distinct calls", "CPU µs/call", "wall s", "requests of the run before")
     title = f"replays: {COUNT:,} debates of five calls, all of them stored"
-    goal = at_most("a replay: CPU for a distinct call", cost, 110, " µs", 0)
+    goal = at_most("a replay: CPU for a distinct call", cost, 165, " µs", 0)
     return Measured("replays", Table(title, head, (row,), 1), (goal,))
