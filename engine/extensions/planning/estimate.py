@@ -177,7 +177,7 @@ async def plan_sweep(
     samples = [
         _spread(part, max(MIN_WALKED_PROBLEMS, most * len(part) // len(problems))) for part in parts
     ]
-    for problem in samples[0]:
+    for problem in samples[0] if billed else samples[0][:FREE_PROBLEMS]:
         await survey.learn(problem)
     strata: list[Stratum] = []
     walked = 0
