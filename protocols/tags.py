@@ -160,7 +160,7 @@ def claims_in(speech: str) -> list[Claim]:
     return claims[:MAX_CLAIMS]
 
 
-class Shown(NamedTuple):
+class ShownSpeech(NamedTuple):
     """A text as others read it."""
 
     text: str
@@ -171,7 +171,9 @@ class Shown(NamedTuple):
     cut: bool
 
 
-def shown(text: str, words: int, checks: tuple[str, ...] = (), checked_here: bool = False) -> Shown:
+def shown(
+    text: str, words: int, checks: tuple[str, ...] = (), checked_here: bool = False
+) -> ShownSpeech:
     """A model's text as others may read it: limited, and without a live tag. checks: `quote`,
     `claim` or both, if a program checks them for this speaker. checked_here: whether it does so in
     this text."""
@@ -181,7 +183,7 @@ def shown(text: str, words: int, checks: tuple[str, ...] = (), checked_here: boo
     ends = (*(start for start, _ in misleading), len(text))
     text = "‹".join([text[start:end] for start, end in zip(starts, ends, strict=True)])
     text, forged = escape_and_count(text)
-    return Shown(text, forged, len(misleading), cut)
+    return ShownSpeech(text, forged, len(misleading), cut)
 
 
 def _misleading(text: str, checks: tuple[str, ...], checked_here: bool) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from ..errors import UsageError
 from .listing import Parts
 from .reader import Place, RunReader
 from .record.search import Hit, Query, Source, search
-from .record.values import NotRun, RecordedCell
+from .record.values import LeftOut, RecordedCell
 
 if TYPE_CHECKING:
     from ..sweep.sweep import Cell, Sweep
@@ -92,7 +92,7 @@ def worlds_of(run: RunReader, place: Place) -> list[RecordedCell]:
     ]
 
 
-NOT_YET = NotRun("it has not been run yet")
+NOT_YET = LeftOut("it has not been run yet")
 
 
 @dataclass(frozen=True, slots=True)

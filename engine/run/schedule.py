@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from ...protocols.transcript import NOT_RUN, Failure, Verdict
 from ..errors import RowsPaused
 from ..sweep.sweep import Cell, Row
-from .record.values import NotRun, RecordedCell
+from .record.values import LeftOut, RecordedCell
 
 FIRST_CELLS = 4
 """Cells of a row that may run before one of them has succeeded."""
@@ -37,7 +37,7 @@ FAILED_ALIKE = 8
 UNREPEATABLE = "unrepeatable"
 """Kind of a failure: composed again from its replies, the cell asks other calls."""
 
-PAUSED = RecordedCell(-1, "", 0, 0, 0, 0, NotRun("its row is paused"))
+PAUSED = RecordedCell(-1, "", 0, 0, 0, 0, LeftOut("its row is paused"))
 """Result of a cell that is not started, since its row is paused."""
 
 log = logging.getLogger(__name__)

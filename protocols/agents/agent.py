@@ -28,7 +28,7 @@ from ..settings import (
     require_known,
     unusual,
 )
-from ..tags import Shown, escape_tags, find_tags, shown, without_thoughts
+from ..tags import ShownSpeech, escape_tags, find_tags, shown, without_thoughts
 from ..transcript import ToolUse, Transcript, Turn
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ class Agent(Parameters, Speaker):
             musing=_muses(speech.text),
         )
 
-    def shown(self, text: str, words: int, checked: bool = False) -> Shown:
+    def shown(self, text: str, words: int, checked: bool = False) -> ShownSpeech:
         """A text of this agent as others read it, cut after `words` words."""
         return _shown(
             text, words, ("quote",) * self.quotes + ("claim",) * bool(self.claims), checked

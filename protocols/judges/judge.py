@@ -370,8 +370,7 @@ def verdict_of(
 
 
 class Shown(Struct, frozen=True):
-    """A case in one order of presentation, with the further text that the judge reads. Not the
-    `Shown` of tags.py, which is a speech as others read it."""
+    """A case in one order of presentation, with the further text that the judge reads."""
 
     case: Case
     order: Order

@@ -25,7 +25,7 @@ from oversight.engine.run.events import EVENTS
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import TAKEN_BACK
 from oversight.engine.run.record.tables import RunTables
-from oversight.engine.run.record.values import NotRun
+from oversight.engine.run.record.values import LeftOut
 from oversight.engine.run.replay import open_run
 from oversight.engine.views.pages.findings import measure_page
 from oversight.engine.views.pages.links import PageQuery, ServerLinks
@@ -328,7 +328,7 @@ def test_sweep_with_people_in_every_role_resumes_and_replays_to_the_byte(tmp_pat
         call.text for cell in cells.values() for call in cell.calls if call.address in theirs
     } == {TAKEN_BACK}
     events_left = recorded(run)
-    answers = [place for place, cell in cells.items() if cell.outcome != NotRun("withdrawn")]
+    answers = [place for place, cell in cells.items() if cell.outcome != LeftOut("withdrawn")]
     assert len(events_left) == len(answers) < len(outcomes.splitlines())
     assert command("export", "pack", run, "-o", "left.oversight").code == 0
     verified = command("export", "verify", "left.oversight")

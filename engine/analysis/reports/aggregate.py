@@ -14,7 +14,7 @@ from ....protocols.protocol import score_difference
 from ....protocols.question import Problem
 from ....protocols.transcript import Failure, Verdict
 from ...run.outcome import OutcomeRecord
-from ...run.record.values import CellEnd, NotRun
+from ...run.record.values import CellEnd, LeftOut
 from ...sweep.grid import Grid
 from ..scoring.asd import Scored, found_right, scored
 from ..scoring.inference import Flags, Floats, Influences, Places, cluster, codes_of, of_questions
@@ -248,7 +248,7 @@ def problem_score(
 ) -> tuple[float | None, str]:
     """ASD of one draw of a problem as its row counts it, and its state: `imputed`, `failed`, `not
     run`, or empty for a measurement of all worlds. ends: of the worlds, in answer order."""
-    if any(isinstance(end, NotRun) for end in ends):
+    if any(isinstance(end, LeftOut) for end in ends):
         return None, "not run"
     verdicts, unread, doubt = list[Verdict](), 0, UnreadReply("Judge", "no statement")
     for place, (side, end) in enumerate(zip(problem.question.answers, ends, strict=True)):

@@ -31,7 +31,7 @@ from ...models.accounting.prices import PriceList
 from ...run.outcome import OutcomeRecord
 from ...run.reader import RunReader
 from ...run.reader_notes import read_notes
-from ...run.record.values import NotRun, RecordedCall, turns_of
+from ...run.record.values import LeftOut, RecordedCall, turns_of
 from ..scoring.asd import BETAS, beta_name
 from .aggregate import OutcomeTable
 from .report import finding
@@ -123,7 +123,7 @@ class FrameReader:
         places = range(sweep.span(numbers[0]).start, sweep.span(numbers[-1]).stop)
         records = source.run.records(places)
         cells = source.run.cells(places) if source.conversations else {}
-        ended = {at: cell for at, cell in cells.items() if not isinstance(cell.outcome, NotRun)}
+        ended = {at: cell for at, cell in cells.items() if not isinstance(cell.outcome, LeftOut)}
         calls = {call.address: call for cell in ended.values() for call in cell.calls}
         spent = {address: _spent(call, source.prices) for address, call in calls.items()}
         lines: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES if name != "rows"}

@@ -20,7 +20,7 @@ from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Failure, Turn, Verdict
 from ...display.table import wrapped
 from ...display.text import CONTROL, counted, one_line, printable, signed
-from ...run.record.values import CellEnd, NotRun, RecordedCell, turns_of
+from ...run.record.values import CellEnd, LeftOut, RecordedCell, turns_of
 from ...sweep.grid import GridRow
 from .aggregate import problem_score
 from .health import called
@@ -145,7 +145,7 @@ def as_plain(
 
 def _plain(world: RecordedCell, question: Question, score: str) -> dict[str, Any]:
     outcome = world.outcome
-    if isinstance(outcome, NotRun):
+    if isinstance(outcome, LeftOut):
         return {"not_run": outcome.reason}
     turns = turns_of(outcome, world.calls, question)
     if isinstance(outcome, Failure):
@@ -204,7 +204,7 @@ def _hidden(problem: Problem, worlds: Sequence[RecordedCell]) -> list[Text]:
 
 def _world(world: RecordedCell, problem: Problem) -> RenderableType:
     outcome = world.outcome
-    if isinstance(outcome, NotRun):
+    if isinstance(outcome, LeftOut):
         return Text(printable(outcome.reason), style="dim")
     parts: list[RenderableType] = [Text("─" * 30, style="dim")]
     thought = {call.address: call.reasoning for call in world.calls}

@@ -27,7 +27,7 @@ from ...errors import UsageError
 from ...run.listing import Parts
 from ...run.lookup import rows_that_fit
 from ...run.reader import Place, RunReader
-from ...run.record.values import NotRun, RecordedCall, RecordedCell, turns_of
+from ...run.record.values import LeftOut, RecordedCall, RecordedCell, turns_of
 
 try:
     from inspect_ai import event, log, model
@@ -109,7 +109,7 @@ class _RowLog:
         ]
         cells = run.cells(places)
         ended = [cells[place] for place in places if place in cells]
-        samples = [self._sample(cell) for cell in ended if not isinstance(cell.outcome, NotRun)]
+        samples = [self._sample(cell) for cell in ended if not isinstance(cell.outcome, LeftOut)]
         ids = list(dict.fromkeys(sample.id for sample in samples))
         began = self._began.isoformat(timespec="seconds")
         spec = log.EvalSpec(

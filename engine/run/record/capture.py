@@ -18,7 +18,7 @@ from ...models.directory import Directory
 from ...providers.catalogue import entry, provider_of
 from ...providers.simulated import PREFIX
 from ...sweep.sweep import Cell, Sweep
-from .values import CallCost, NotRun, Origin, RecordedCall, RecordedCell, RecordedJudgement
+from .values import CallCost, LeftOut, Origin, RecordedCall, RecordedCell, RecordedJudgement
 
 JUDGE = "judge"
 """Role of a judge's reply that the protocol itself asks for, and no layer such as best of N."""
@@ -59,7 +59,7 @@ class Capture:
         """By identity of a reading."""
 
     def cell(
-        self, cell: Cell, outcome: Verdict | Failure | NotRun, notes: Sequence[object] = ()
+        self, cell: Cell, outcome: Verdict | Failure | LeftOut, notes: Sequence[object] = ()
     ) -> RecordedCell:
         """A cell that has ended. notes: of its `RecordingAsk`."""
         for memory in (self._costs, self._calls, self._beliefs):
@@ -188,7 +188,7 @@ _stated = attrgetter(*_STATED)
 _ORDER_OF_BELIEFS = attrgetter("heard", "role", "judge", "calls", "about", "statement", "error")
 
 
-def _decides(reading: ParsedReply, outcome: Verdict | Failure | NotRun) -> bool:
+def _decides(reading: ParsedReply, outcome: Verdict | Failure | LeftOut) -> bool:
     """Whether an outcome is the verdict of a reading."""
     verdict = reading.verdict
     if verdict is None or reading.role != JUDGE or reading.case.statement:

@@ -16,7 +16,7 @@ from ....protocols.question import Answer, Question
 from ....protocols.transcript import NOT_RUN as LEFT_OUT
 from ....protocols.transcript import Failure, Judgement, Scalar, Transcript, Turn, Verdict
 from .schema import FAILED, NOT_RUN, VERDICT, CellRow
-from .values import NotRun, RecordedCall, RecordedCell, RecordedJudgement
+from .values import LeftOut, RecordedCall, RecordedCell, RecordedJudgement
 
 Numbers: TypeAlias = Mapping[str, tuple[int, RecordedCall]]
 """By address, the number of a call, and the call."""
@@ -39,7 +39,7 @@ def outcome_columns(cell: RecordedCell) -> tuple[Any, ...]:
         words = (end.message, end.raw, end.call, end.seat, end.cause)
         return FAILED, None, end.kind, *[word or None for word in words], *_NONE_OF_VERDICT
     if not isinstance(end, Verdict):
-        message = end.reason if isinstance(end, NotRun) else end.message
+        message = end.reason if isinstance(end, LeftOut) else end.message
         return NOT_RUN, None, None, message, None, None, None, None, *_NONE_OF_VERDICT
     values = (end.redraws, end.bounds, dict(end.measures), cell.counts, cell.unread, end.doubts)
     probs = _encode(end.probs).decode()
@@ -148,7 +148,7 @@ def read_cell(
         msgspec.structs.replace(calls[number], role=role, seat=seat, heard=turns_before)
         for _, _, number, role, seat, turns_before in stored.asked
     ]
-    end: Verdict | Failure | NotRun
+    end: Verdict | Failure | LeftOut
     if row.status == VERDICT:
         answers = {answer.label: answer for answer in question.answers}
         turns = tuple([read_turn(turn, answers, calls) for turn in stored.turns])
@@ -162,7 +162,7 @@ def read_cell(
             _doubts(row.flags) if row.flags else (),
         )
     else:
-        end = read_failure(row) or NotRun(row.message or "")
+        end = read_failure(row) or LeftOut(row.message or "")
     return RecordedCell(
         *(row.place, row.id, row.row, row.problem, row.side, row.repeat, end, tuple(calls_asked)),
         *(tuple(beliefs), figures.counts, figures.unparsed),

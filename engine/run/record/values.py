@@ -103,13 +103,13 @@ class RecordedJudgement(msgspec.Struct, frozen=True, gc=False):
     """Why it could not be read; empty if it could."""
 
 
-class NotRun(msgspec.Struct, frozen=True):
+class LeftOut(msgspec.Struct, frozen=True):
     """Why a world was left out on purpose: the record of a Failure of kind NOT_RUN."""
 
     reason: str
 
 
-CellEnd: TypeAlias = Verdict | Failure | NotRun
+CellEnd: TypeAlias = Verdict | Failure | LeftOut
 """The result of a cell."""
 
 

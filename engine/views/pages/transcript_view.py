@@ -24,7 +24,7 @@ from ...run.probing import best_mass
 from ...run.reader import Place, RunReader
 from ...run.record.values import (
     CellEnd,
-    NotRun,
+    LeftOut,
     RecordedCall,
     RecordedCell,
     RecordedJudgement,
@@ -171,7 +171,7 @@ class World:
     @property
     def missing(self) -> str:
         """Why the world has no transcript."""
-        return self.outcome.reason if isinstance(self.outcome, NotRun) else ""
+        return self.outcome.reason if isinstance(self.outcome, LeftOut) else ""
 
     @property
     def kind(self) -> str:

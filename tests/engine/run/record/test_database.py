@@ -26,7 +26,7 @@ from oversight.engine.run.record.search import Query, search
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import (
     CallCost,
-    NotRun,
+    LeftOut,
     RecordedCall,
     RecordedCell,
     RecordedJudgement,
@@ -112,7 +112,7 @@ def failed(place: int) -> RecordedCell:
 
 def left_out(place: int) -> RecordedCell:
     return RecordedCell(
-        place, f"{place:016x}", 0, place // 4 % 3, place % 2, 0, NotRun("decided already")
+        place, f"{place:016x}", 0, place // 4 % 3, place % 2, 0, LeftOut("decided already")
     )
 
 
@@ -181,7 +181,7 @@ def test_another_reply_under_the_same_address_never_takes_the_place_of_the_first
     # An address that differs in its last digit alone is another call.
     other = address(0)[:-1] + "f"
     calls = (replace(first.calls[0], address=other, text="else"), *first.calls[1:])
-    written(tmp_path / "2", [replace(spoken(9), outcome=NotRun("x"), calls=calls, judgements=())])
+    written(tmp_path / "2", [replace(spoken(9), outcome=LeftOut("x"), calls=calls, judgements=())])
     with RunTables.open(tmp_path / "2") as tables:
         (last,) = tables.cells([9])
         assert last.calls[0].text == "else" and last.calls[0].address == other
@@ -531,7 +531,7 @@ def test_withdrawn_words_are_nowhere_in_the_file(tmp_path):
         assert b"0.65625" not in tables.file.read_bytes()
         after = list(tables.cells())
     for cell in after[7:9]:
-        assert cell.outcome == NotRun("withdrawn")
+        assert cell.outcome == LeftOut("withdrawn")
         assert {call.text for call in cell.calls if "person" in call.model} == {TAKEN_BACK}
     assert after[:7] + after[9:] == cells[:7] + cells[9:]
 
