@@ -242,6 +242,8 @@ class Part:
     """Its table in text, by the width of the terminal, where columns depend on it."""
     latex: "Callable[[Iterable[str]], str] | None" = None
     """Writes its table in LaTeX below some comments, where that is not the plain table."""
+    in_csv: Sequence[str] = ()
+    """Its columns in CSV by flat names: `asd.low`; () for all."""
     other_figures: bool = False
     """Whether it has figures of rows that were not measured, such as their bounds."""
 
@@ -315,7 +317,8 @@ class Part:
             for name in names
             for one in self._named(name)
         ]
-        return replace(self, columns=[*heads, *(one for one in some if one not in heads)])
+        columns = [*heads, *(one for one in some if one not in heads)]
+        return replace(self, columns=columns, in_csv=())
 
     def _named(self, name: str) -> "list[Column]":
         path = tuple(name.split("."))
@@ -330,7 +333,7 @@ class Part:
     def csv(self) -> str:
         """The lines as comma-separated values; lists within them are left out."""
         lines = [_flat(plain_line(self.columns, line, parts=True)) for line in self.lines]
-        head = list(dict.fromkeys(name for line in lines for name in line))
+        head = self.in_csv or list(dict.fromkeys(name for line in lines for name in line))
         return as_csv(head, [[line.get(name, "") for name in head] for line in lines])
 
 

@@ -124,6 +124,13 @@ def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
 
 
+IN_CSV = (
+    *("protocol", "agent", "judge", "model", "judge_model", "rounds", "n", "imputed"),
+    *(f"{name}.{end}" for name in ("accuracy", "asd", "lift") for end in ("value", "low", "high")),
+    *("verdict", "failed", "simulated"),
+)
+"""Columns of rows in CSV; `export tables` and JSON have the others."""
+
 MOST_ROWS = 40
 """Rows that are printed for people; more are averaged in groups."""
 
@@ -261,7 +268,10 @@ def below_one_another(runs: Sequence[tuple[str, Results]], score: str) -> Findin
     lines = [line for group in alike.values() for line in group]
     notes = ("Brackets: 95% CI, over the problems of each run, which need not be the same.",)
     lead = tuple(dict.fromkeys(chain(*(results.origins for _, results in runs))))
-    return Finding((Part("rows", title, columns, lines, notes),), {"score": score}, lead)
+    keys = {column.key[:1] for column in columns}
+    in_csv = ("run", *(name for name in IN_CSV if (name.split(".")[0],) in keys), "missing")
+    part = Part("rows", title, columns, lines, notes, in_csv=in_csv)
+    return Finding((part,), {"score": score}, lead)
 
 
 def naming(rows: Sequence[RowResult]) -> list[Column]:
@@ -335,6 +345,7 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
         program("counts_a_world", "counts_a_world", PARTS),
         *_same("captured", ("truth", "lie"), PARTS),
         program("origins", lambda row: "; ".join(results.origins)),
+        program("simulated", lambda row: results.simulated),
     ]
     alike = [
         f"{role} {shared_names.pop()}"
@@ -347,7 +358,8 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
         notes.append(f"{MARK}: excludes 0, but not after the correction for all rows (Holm).")
     notes += [*rare_errors(contrasts), *same_verdicts(contrasts)]
     title = f"{results.name}: {results.measure}"
-    return Part("rows", title, columns, rows, notes, alike=[*alike, *settings_of(results)])
+    alike += settings_of(results)
+    return Part("rows", title, columns, rows, notes, alike=alike, in_csv=IN_CSV)
 
 
 def _same(head: str, names: Sequence[str], parts: tuple[str, ...] = ()) -> Iterable[Column]:

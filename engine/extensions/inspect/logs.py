@@ -7,7 +7,7 @@ that share a `uuid`), times are the recording times of replies, and dates in the
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -39,6 +39,8 @@ NO_MODEL = "none/none"
 """Name of the agent's model for a protocol without an agent."""
 FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 """The date of every member of a log, the earliest that zip files can hold."""
+DIGITS = 6
+"""Decimal places of scores."""
 OUTCOMES = {"ok": "stop", "truncated": "max_tokens", "refused": "content_filter", "empty": "stop"}
 """Inspect's name of each outcome of a reply."""
 MESSAGES = {
@@ -141,7 +143,9 @@ class _RowLog:
             eval=spec,
             results=self._results(samples),
             stats=log.EvalStats(
-                started_at=began, completed_at=self._ended.isoformat(timespec="seconds")
+                started_at=began,
+                completed_at=self._ended.isoformat(timespec="seconds"),
+                model_usage=_usage_by_model(call for cell in ended for call in cell.calls),
             ),
             samples=samples,
         )
@@ -202,7 +206,7 @@ class _RowLog:
             }
             scores = {
                 name: Score(
-                    value=sum(ALL_SCORES[score](outcome.probs, n) for n in answers),
+                    value=round(sum(ALL_SCORES[score](outcome.probs, n) for n in answers), DIGITS),
                     answer=label,
                     explanation=judgement or None,
                     metadata={"probs": probs},
@@ -214,6 +218,7 @@ class _RowLog:
         else:
             cause = f"{outcome.kind}: {outcome.message}" if isinstance(outcome, Failure) else ""
             error = log.EvalError(message=cause, traceback=cause, traceback_ansi=cause)
+        began, ended = self._times(cell)
         return log.EvalSample(
             id=f"{problem.id}|{label}",
             epoch=cell.draw + 1,
@@ -227,6 +232,10 @@ class _RowLog:
             events=list(self._events(cell, world, scores)),
             uuid=self._id(world),
             error=error,
+            model_usage=_usage_by_model(cell.calls),
+            started_at=began.isoformat(),
+            completed_at=ended.isoformat(),
+            total_time=(ended - began).total_seconds(),
         )
 
     def _messages(self, cell: RecordedCell, world: str) -> list[Any]:
@@ -248,9 +257,7 @@ class _RowLog:
     def _events(self, cell: RecordedCell, world: str, scores: Mapping[str, Any]) -> Iterator[Any]:
         """A span with every call of the world, in recorded order, and its scores."""
         span = self._id(f"{world} span")
-        times = [call.cost.at for call in cell.calls if call.cost.at is not None]
-        began = datetime.fromtimestamp(min(times), UTC) if times else self._began
-        ended = datetime.fromtimestamp(max(times), UTC) if times else self._began
+        began, ended = self._times(cell)
 
         def about(item: str, at: datetime) -> dict[str, Any]:
             id = self._id(f"{world} {item}")
@@ -264,13 +271,7 @@ class _RowLog:
             at = began if cost.at is None else datetime.fromtimestamp(cost.at, UTC)
             stop, reasoning = OUTCOMES[call.outcome], call.reasoning
             output = self._output(call.model, call.text, stop, f"{world} {n}", reasoning)
-            output.usage = model.ModelUsage(
-                input_tokens=cost.input_tokens,
-                output_tokens=cost.output_tokens,
-                total_tokens=cost.input_tokens + cost.output_tokens,
-                input_tokens_cache_read=cost.cache_read_tokens,
-                input_tokens_cache_write=cost.cache_write_tokens,
-            )
+            output.usage = _usage(call)
             yield event.ModelEvent(
                 **about(f"call {n}", at),
                 model=call.model,
@@ -292,6 +293,13 @@ class _RowLog:
         for name, score in scores.items():
             yield event.ScoreEvent(**about(f"score {name}", ended), score=score, scorer=name)
         yield event.SpanEndEvent(id=span, **about("end", ended))
+
+    def _times(self, cell: RecordedCell) -> tuple[datetime, datetime]:
+        """The recording times of the first and last reply of a cell, in whole seconds."""
+        times = [call.cost.at for call in cell.calls if call.cost.at is not None]
+        if not times:
+            return self._began, self._began
+        return datetime.fromtimestamp(min(times), UTC), datetime.fromtimestamp(max(times), UTC)
 
     def _request(self, call: RecordedCall, item: str) -> list[Any]:
         """The messages that were sent, if the store has them."""
@@ -319,6 +327,25 @@ class _RowLog:
     def _id(self, item: str) -> str:
         """An id that is unique to this run, and the same in each export of it."""
         return str(uuid5(NAMESPACE_URL, f"{self._name} {item}"))
+
+
+def _usage(call: RecordedCall) -> Any:
+    cost = call.cost
+    return model.ModelUsage(
+        input_tokens=cost.input_tokens,
+        output_tokens=cost.output_tokens,
+        total_tokens=cost.input_tokens + cost.output_tokens,
+        input_tokens_cache_read=cost.cache_read_tokens,
+        input_tokens_cache_write=cost.cache_write_tokens,
+    )
+
+
+def _usage_by_model(calls: Iterable[RecordedCall]) -> dict[str, Any]:
+    """Tokens of these calls by model, each call once."""
+    usage: dict[str, Any] = {}
+    for call in {call.address: call for call in calls}.values():
+        usage[call.model] = usage.get(call.model, model.ModelUsage()) + _usage(call)
+    return usage
 
 
 def _fix_dates(file: Path, to: Path) -> None:

@@ -49,6 +49,7 @@ from ...views.cli.flags import (
     SWEEP,
     Number,
     as_command,
+    grouped,
     setting,
 )
 from ...views.cli.naming import run_named
@@ -133,6 +134,15 @@ def _told(read: Prompted) -> str:
 HEAD = ("model", "calls", "tokens in", "out", "dollars: low", "likely", "high", "at its limits")
 
 
+@grouped(
+    {
+        "Sweep": "overrides limit prices store batch dry_run",
+        "Sample size": "contrast difference power pilot score",
+        "Prompts": "with_prompts protocol",
+        "Rehearsal": "rehearsed speed max_cost",
+        "Output": "as_json",
+    }
+)
 @as_command
 def command(
     sweep: Path = SWEEP,

@@ -8,7 +8,7 @@ import inspect
 import math
 import os
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import partial, wraps
 from importlib import import_module
@@ -65,6 +65,9 @@ RENAMED = {
 class DeclaredCommand(click.Command):
     """A command whose help has its options under headings, and rare ones only in `--help-all`."""
 
+    grouped = False
+    """Whether the help has headings although no option is rare."""
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)
@@ -83,7 +86,7 @@ class DeclaredCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         headings: dict[str, list[tuple[str, str]]] = {}
         params = self.get_params(ctx)
-        long = HELP_ALL in params
+        long = HELP_ALL in params or self.grouped
         for parameter in params:
             if isinstance(parameter, click.Argument):
                 continue
@@ -126,6 +129,27 @@ def as_command(function: Callable[..., Any]) -> click.Command:
     """A command with an option or an argument for each parameter that is declared with `flag` or
     `argument`, and for each such field of a parameter whose type is a dataclass of them."""
     return click.command(cls=DeclaredCommand)(with_parameters(function))
+
+
+def grouped(headings: Mapping[str, str]) -> Callable[[click.Command], click.Command]:
+    """Put the options of a command under these headings of its help, in this order. headings: names
+    of parameters, separated by spaces, by heading."""
+    places = {
+        name: (n, heading)
+        for n, (heading, names) in enumerate(headings.items())
+        for name in names.split()
+    }
+
+    def group(command: click.Command) -> click.Command:
+        assert isinstance(command, DeclaredCommand)
+        command.grouped = True
+        for option in command.params:
+            if isinstance(option, DeclaredOption):
+                option.under = places[option.name or ""][1]
+        command.params.sort(key=lambda param: places.get(param.name or "", (-1, ""))[0])
+        return command
+
+    return group
 
 
 def with_parameters(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from ....run.listing import Parts
 from ....system.files import unwritable
 from ....system.settings import argument, flag
 from ..completing import run_names
-from ..flags import RECORDED_STORE, SCORE, as_command, output
+from ..flags import RECORDED_STORE, SCORE, as_command, grouped, output
 from ..naming import run_named
 from ..output import say, show
 
@@ -20,6 +20,14 @@ KINDS = (
 )  # fmt: skip
 
 
+@grouped(
+    {
+        "Figure": "kind score interval by",
+        "Rows": "protocol agent judge",
+        "Look": "style caption",
+        "Output": "output data store",
+    }
+)
 @as_command
 def command(
     *,

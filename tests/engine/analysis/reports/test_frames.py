@@ -202,6 +202,14 @@ def test_rows_follow_from_their_cells(run: Path) -> None:
         ]  # fmt: skip
         assert row["asd"] == pytest.approx(fmean(asd))
         assert row["asd_std"] == pytest.approx(pstdev(asd))
+        # A failed world gives the argued answer probability 0.
+        beliefs = [[(c["p_side"] or 0.0, c["best"]) for c in some] for some in counted]
+        own = [fmean(-2 * (1 - p) ** 2 for p, _ in worlds) for worlds in beliefs]
+        truth = [
+            fmean(-2 * (1 - p if best else p) ** 2 for p, best in worlds) for worlds in beliefs
+        ]
+        assert row["eas_inf"] == pytest.approx(fmean(own))
+        assert row["jse_inf"] == pytest.approx(fmean(truth))
         if truths := [c["label_probability"] for c in cells if c["best"] and c["probs"]]:
             assert row["label_probability_truth"] in (None, pytest.approx(fmean(truths)))
     calls = {call["call"]: call for call in frames["calls"]}

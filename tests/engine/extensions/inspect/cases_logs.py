@@ -56,6 +56,13 @@ def test_every_world_is_a_sample_for_four_readers_and_scout(runs, command, place
                 f"{t.speaker}: {t.text}" for t in turns
             ]
             assert sample.error is None
+        tokens = {c.address: c.cost.input_tokens + c.cost.output_tokens for c in cell.calls}
+        assert sum(u.total_tokens for u in sample.model_usage.values()) == sum(tokens.values())
+        times = [call.cost.at for call in cell.calls if call.cost.at is not None]
+        assert sample.total_time == (max(times) - min(times) if times else 0)
+        for score in (sample.scores or {}).values():
+            assert score.value == round(score.value, 6)
+    assert all(log.stats.model_usage for log in logs if any(s.model_usage for s in log.samples))
     assert len({sample.uuid for _, sample in samples.values()}) == len(cells)
 
     frame = samples_df(str(place / "logs"))

@@ -130,7 +130,7 @@ def test_an_exported_run_has_the_figures_of_the_run(runs, command, place: Path) 
             )
             assert contrast["n"] == len(scores)
             mean = math.fsum(scores) / len(scores)
-            assert contrast["mean"]["value"] == pytest.approx(mean, abs=1e-12)
+            assert contrast["mean"]["value"] == pytest.approx(mean, abs=1e-6)
 
 
 def test_accuracy_of_logs_equals_the_report(runs, command, place: Path) -> None:

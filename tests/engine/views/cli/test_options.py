@@ -70,6 +70,20 @@ def test_every_command_prints_help_and_refuses_unknown_options(words: str) -> No
     assert "No such option '--no-such-flag'" in wrong.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "headings"),
+    [
+        ("plan", "Sweep, Sample size, Prompts, Rehearsal, Output, Options"),
+        ("export plot", "Figure, Rows, Look, Output, Options"),
+    ],
+)
+def test_help_of_commands_with_many_options_is_in_groups(words: str, headings: str) -> None:
+    lines = ran(*words.split(), "--help").stdout.splitlines()
+    assert (
+        ", ".join(line[:-1] for line in lines if line[:1] != " " and line[-1:] == ":") == headings
+    )
+
+
 @pytest.mark.parametrize("old", sorted(RENAMED))
 def test_renamed_options_are_refused_with_their_new_name(old: str) -> None:
     words = next(
