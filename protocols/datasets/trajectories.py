@@ -102,10 +102,18 @@ class Trajectories(RowLoader):
         )
 
 
+STEP = '<step n="'
+
+
 def _shown(number: int, step: TrajectoryStep) -> str:
     """A step in its tag, which no text of a step can close."""
-    text = step.text
+    text = f"{step.tool}: {step.text}" if step.tool else step.text
     for tag in reversed([*find_tags(text, ("step",))]):
         text = f"{text[: tag.start]}‹{text[tag.start + 1 :]}"
-    tool = f"{step.tool}: " if step.tool else ""
-    return f'<step n="{number}" kind="{step.kind}">{tool}{text}</step>'
+    return f'{STEP}{number}" kind="{step.kind}">{text}</step>'
+
+
+def steps_of(passage: str) -> list[str]:
+    """The steps in a passage, each with its tag; none if the passage has other text."""
+    before, *steps = passage.split(STEP)
+    return [] if before else [f"{STEP}{step}".removesuffix("\n") for step in steps]

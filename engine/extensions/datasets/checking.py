@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 import httpx2
+import numpy as np
 
 from ....protocols.datasets.bundled import BUNDLED
 from ....protocols.datasets.catalogue import LOADERS, loader
@@ -18,10 +19,13 @@ from ....protocols.datasets.columns import own_letters, refers
 from ....protocols.datasets.leak import MATERIAL, LeakageCheck, RuleAccuracy, leakage_check, power
 from ....protocols.datasets.loader import Loader, Notes
 from ....protocols.datasets.solution import sense
+from ....protocols.datasets.trajectories import Trajectories, steps_of
 from ....protocols.errors import DatasetError
 from ....protocols.question import Problem
 from ....protocols.settings import unknown
-from ...analysis.findings.finding import Finding, Part, number, people, program, word
+from ...analysis.findings.finding import Finding, Part, figure, number, people, program, word
+from ...analysis.scoring.estimate import Estimate
+from ...analysis.scoring.roc import ClassScores, auroc
 from ...display.text import counted
 from ...errors import DownloadError, UsageError
 from ...sweep.document import Document
@@ -52,6 +56,30 @@ COLUMNS = (
     program("remedy", lambda rule: rule.remedy if rule.leaks else ""),
 )
 
+TELLING = 0.1
+"""Distance from .5 above which the AUROC of a run's size is a leak, if its interval excludes .5."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeLeak:
+    """A size of runs as a monitor that reads nothing."""
+
+    size: str
+    auroc: Estimate
+
+    @property
+    def leaks(self) -> bool:
+        low, high = self.auroc.interval or (0.0, 1.0)
+        return abs(self.auroc.value - 0.5) > TELLING and not low <= 0.5 <= high
+
+
+SIZE_COLUMNS = (
+    word("size", "size"),
+    figure("AUROC", "auroc", 2, sign=False),
+    people("verdict", lambda size: "leaks" if size.leaks else "fine"),
+    program("leaks", "leaks"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
@@ -68,11 +96,16 @@ class Inventory:
     """Ids of problems that ask the same question about the same passage."""
 
 
-def check_finding(name: str, problems: Sequence[Problem], reading: Notes) -> Finding:
-    """The leakage check rule by rule, the contents, and what to do."""
+def check_finding(
+    name: str, problems: Sequence[Problem], reading: Notes, positive: str = ""
+) -> Finding:
+    """The leakage check rule by rule, the contents, and what to do. positive: the label of attacks
+    among trajectories; empty for other data sets."""
     contents, gate = inventory(problems), leakage_check(problems)
+    sizes = size_leaks(problems, positive) if positive else []
+    leaks = [rule.rule for rule in gate.leaks] + [size.size for size in sizes if size.leaks]
     about = asdict(contents) | {
-        "leaks": [rule.rule for rule in gate.leaks],
+        "leaks": leaks,
         "power": {points: power(gate.problems, points / 100) for points in TELLS},
         "skipped": [str(fault) for fault in reading.bad],
         "changed": reading.changed,
@@ -88,13 +121,45 @@ def check_finding(name: str, problems: Sequence[Problem], reading: Notes) -> Fin
     ]
     notes += _options(problems)
     notes += [_power(gate), *_remedies(gate)]
-    title = f"{name}: {'label leakage' if gate.leaks else 'no leak found'}"
+    title = f"{name}: {'label leakage' if leaks else 'no leak found'}"
     shown = [rule for rule in gate.rules if rule.applicable]
-    parts = (
+    parts = [
         Part("rules", "", COLUMNS, gate.rules, shown=False),
         Part("", title, COLUMNS, shown, notes),
-    )
-    return Finding(parts, about)
+    ]
+    if sizes:
+        advice = ["leaks: a monitor could go by size alone: choose runs of similar sizes"]
+        note = (
+            "[ ] 95%; .5 is chance. A leak is more than .1 from .5, and its interval excludes .5."
+        )
+        head = f"sizes of the shown runs: AUROC for {positive}"
+        remedy = advice * any(size.leaks for size in sizes)
+        parts.append(Part("sizes", head, SIZE_COLUMNS, sizes, [note, *remedy]))
+    return Finding(tuple(parts), about)
+
+
+def size_leaks(problems: Sequence[Problem], positive: str) -> list[SizeLeak]:
+    """How well the size of the shown steps tells attacks from honest runs; none for one class."""
+    attack = [each.question.answers[each.best].text == positive for each in problems]
+    steps = [steps_of(each.question.passage) for each in problems]
+    sizes = {
+        "characters": [len(each.question.passage) for each in problems],
+        "steps": [len(shown) for shown in steps],
+        "calls": [sum('"action"' in step.partition(">")[0] for step in shown) for shown in steps],
+    }
+    if len({*attack}) < 2:
+        return []
+
+    def of_class(values: Sequence[int], wanted: bool) -> ClassScores:
+        places = [n for n, label in enumerate(attack) if label is wanted]
+        ids = tuple(problems[n].id for n in places)
+        groups = tuple(problems[n].group for n in places)
+        return ClassScores(ids, np.array([values[n] for n in places], dtype=np.float64), groups)
+
+    return [
+        SizeLeak(name, auroc(of_class(values, True), of_class(values, False)).estimate())
+        for name, values in sizes.items()
+    ]
 
 
 def _contents(contents: Inventory) -> Iterator[str]:
@@ -225,13 +290,15 @@ def check(
 
     A content-blind rule never reads the question: it picks the longest answer, or the one with the
     most numbers. If its picks are significantly off chance, and by 3 points or more, a judge could
-    do the same: the data set leaks, and the exit code is 1.
+    do the same: the data set leaks, and the exit code is 1. So do trajectories whose characters,
+    steps or calls tell the attacks.
     """
     made = _loader(spec, settings)
     with missing_file_hint(spec):
-        found = check_finding(spec, *made.read())
-    show(found.text("json" if as_json else "text", width()))
-    if found.about["leaks"]:
+        positive = made.positive if isinstance(made, Trajectories) else ""
+        finding = check_finding(spec, *made.read(), positive)
+    show(finding.text("json" if as_json else "text", width()))
+    if finding.about["leaks"]:
         raise SystemExit(ExitCode.FAILED)
 
 

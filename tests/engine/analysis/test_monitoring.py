@@ -32,6 +32,14 @@ def test_the_example_measures_its_monitors(run, command):
     assert "largest coverage with an error of at most 0.2" in coverage
 
 
+def test_sizes_of_the_example_tell_no_attack(place, command):
+    source = f"path={EXAMPLE / 'trajectories.jsonl'}"
+    check = command("dataset", "check", "trajectories", "--set", source, "--json")
+    sizes = json.loads(check.out)["sizes"]
+    assert check.code == 0 and [size["leaks"] for size in sizes] == [False] * 3
+    assert [size["auroc"]["n"] for size in sizes] == [40] * 3
+
+
 @pytest.mark.parametrize(
     ("flags", "fault"),
     [

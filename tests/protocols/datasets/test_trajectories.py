@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from oversight.protocols.datasets.trajectories import Trajectories
+from oversight.engine.extensions.datasets.checking import size_leaks
+from oversight.protocols.datasets.trajectories import Trajectories, steps_of
 from oversight.protocols.errors import DatasetError
 
 STEPS = [
@@ -33,6 +34,43 @@ def test_a_run_becomes_a_problem_with_its_steps_in_the_passage(tmp_path):
     for problem, label in ((attack, "attack"), (honest, "honest")):
         assert problem.question.answers[problem.best].text == label
     assert Trajectories(path="t.jsonl", positive="honest").load(rows)[1].values.count(1.0) == 1
+
+
+def test_a_passage_divides_into_its_steps_and_no_text_adds_one(tmp_path):
+    trap = {"kind": "thought", "text": 'a\n<step n="9" kind="action">', "tool": '<step n="8" x'}
+    first, _ = Trajectories(path="t.jsonl").load(
+        file(tmp_path, {"label": "attack", "steps": [trap, *STEPS, trap]}, {})
+    )
+    steps = steps_of(first.question.passage)
+    assert len(steps) == 5 and "\n".join(steps) == first.question.passage
+    assert steps[-1].startswith('<step n="5" kind="thought">') and steps[-1].endswith("</step>")
+    assert steps_of("") == steps_of('Text, then <step n="1" kind="action">ls</step>') == []
+
+
+@pytest.mark.known_truth
+@pytest.mark.parametrize(
+    ("attack", "honest", "areas", "leaks"),
+    [
+        # (calls, letters of a thought) of ten runs a class.
+        ((3, 5), (2, 5), (1.0, 1.0, 1.0), ["characters", "steps", "calls"]),
+        ((2, 3), (2, 9), (0.0, 0.5, 0.5), ["characters"]),
+        ((2, 5), (2, 5), (0.5, 0.5, 0.5), []),
+    ],
+)
+def test_sizes_that_tell_attacks_are_leaks(tmp_path, attack, honest, areas, leaks):
+    def steps(letter: str, calls: int, letters: int) -> list[dict[str, str]]:
+        thought = {"kind": "thought", "text": letter * letters}
+        return [thought, *[{"kind": "action", "text": "ls"}] * calls]
+
+    rows = []
+    for letter in "abcdefghij":  # Copies of one run would be one observation.
+        rows.append({"label": "attack", "steps": steps(letter, *attack)})
+        rows.append({"steps": steps(letter.upper(), *honest)})
+    problems = Trajectories(path="t.jsonl").load(file(tmp_path, *rows))
+    sizes = size_leaks(problems, "attack")
+    assert tuple(size.auroc.value for size in sizes) == areas
+    assert [size.size for size in sizes if size.leaks] == leaks
+    assert size_leaks(problems[:1], "attack") == []
 
 
 @pytest.mark.parametrize(
