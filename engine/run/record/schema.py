@@ -111,13 +111,12 @@ def sealed(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
     return [(*columns, crc32(_encode(columns))) for columns in rows]
 
 
-def sound(table: str, rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+def sound(table: str, rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
     """The columns of rows of a table, all of which were read. ValueError where one of them was
     changed, or has another type than the table states."""
-    columns = []
-    for row in rows:
-        columns.append(row[:-1])
-        if crc32(_encode(columns[-1])) != row[-1]:
+    columns = [row[:-1] for row in rows]
+    for row, checksum in zip(rows, map(crc32, map(_encode, columns)), strict=True):
+        if checksum != row[-1]:
             raise ValueError(f"the row of {row[0]!r:.60} was changed")
     typed: list[Sequence[Any]] = msgspec.convert(columns, _types()[table])
     return typed

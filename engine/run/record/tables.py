@@ -189,27 +189,26 @@ class RunTables:
             try:
                 rows = self.sound("cells", self.fetched(query, *values))
                 cells = [CellRow(*row) for row in rows]
-                children = {table: self._children(table, cells) for table in tables}
+                children = [
+                    self._children(table, cells) if table in tables else [[]] * len(cells)
+                    for table in CHILDREN
+                ]
             finally:
                 if alone:
                     self.fetched("COMMIT")
-        if not tables:
-            return [StoredCell(cell) for cell in cells]
-        parts = [{name: rows[cell.place] for name, rows in children.items()} for cell in cells]
-        return [StoredCell(cell, **part) for cell, part in zip(cells, parts, strict=True)]
+        return [*map(StoredCell, cells, *children)]
 
-    def _children(self, table: str, cells: Sequence[CellRow]) -> dict[int, list[Sequence[Any]]]:
-        """By place, the rows of cells in another table. RunDamaged where one is lost."""
+    def _children(self, table: str, cells: Sequence[CellRow]) -> list[list[Sequence[Any]]]:
+        """The rows of each cell in another table. RunDamaged where one is lost."""
         children: dict[int, list[Sequence[Any]]] = {cell.place: [] for cell in cells}
         query = f"SELECT * FROM {table} WHERE place IN ({{}}) ORDER BY 1, 2"
         for row in self.sound(table, self.among(query, children)):
             children[row[0]].append(row)
         count = CellRow._fields.index("call_count") + CHILDREN.index(table)
-        for cell in cells:
-            rows, expected = children[cell.place], cell[count]
-            if len(rows) != expected or (rows and rows[-1][1] != len(rows) - 1):
+        for cell, rows in zip(cells, children.values(), strict=True):
+            if len(rows) != cell[count] or (rows and rows[-1][1] != len(rows) - 1):
                 raise RunDamaged(self.file, f"cell {cell.place} has lost rows of {table}")
-        return children
+        return [*children.values()]
 
     def _next(self, first: int, last: int, table: str) -> int:
         """The key after the last one read. RunDamaged where that precedes the first."""
@@ -225,7 +224,7 @@ class RunTables:
             yield from self.sound("calls", rows)
             first = self._next(first, rows[-1][0], "calls")
 
-    def sound(self, table: str, rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+    def sound(self, table: str, rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
         """The columns of rows, all of which were read. RunDamaged where one was changed."""
         try:
             return sound(table, rows)
