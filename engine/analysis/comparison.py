@@ -4,21 +4,17 @@ Each `scoring.contrasts.Contrast` comes with the judge's flips, the bounds set b
 the questions on which the two differ most. No call is made.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from ..display.table import NONE
-from ..display.text import counted, signed
+from ..display.text import counted
 from ..errors import UsageError
 from ..system.settings import flag
+from .compared import MEAN_SCORE, Compared, Comparison, RowPlace, comparison_finding
 from .differences import (
-    DifferenceBounds,
-    McNemar,
     difference_bounds,
     flips_between,
     instrument_notes,
@@ -27,116 +23,34 @@ from .differences import (
     ranks_of,
     swayed,
 )
-from .findings.finding import (
-    Column,
-    Finding,
-    Part,
-    column,
-    conservative,
-    figure,
-    number,
-    people,
-    program,
-    share,
-    significance,
-    span,
-    word,
-)
+from .findings.finding import Finding
 from .judged import asds, by_setting, pair_of, ways_of
 from .pairs import against_naive, distinct
 from .reading import read_judgements
-from .reports.family import fragile, rare_errors, same_verdicts
 from .reports.formats import above_0
-from .reports.results import SCORE_NAMES
+from .reports.groups import group_pairs
 from .rows import RunRows, pairs_between, pairs_within
 from .scores import OfScores, is_scores, score_pairs
-from .scoring.agreement import Flips
-from .scoring.contrasts import MARGIN, Contrast, RankSet, comparable, contrasts
+from .scoring.contrasts import (
+    MARGIN,
+    Contrast,
+    RankSet,
+    agreement,
+    comparable,
+    contrasts,
+    family,
+)
 from .scoring.estimate import Interval
-from .scoring.inference import FEW_CLUSTERS, WAY, Influences
-
-RowPlace: TypeAlias = tuple[int, int]
-"""A row: the index of its run, and its index in that run; a setting: 0, and its index."""
+from .scoring.inference import WAY, Influences, estimates, mean_pair
 
 Places: TypeAlias = Sequence[tuple[RowPlace, RowPlace]]
-
-MEAN_SCORE = "mean score"
-"""The score of a comparison of score files."""
 
 DETAILED = 100
 """Most contrasts for which the questions that differ most are listed."""
 
-SEP = " · "
-"""Between the parts of a row's name."""
-
-NAMED = 5
-"""Most contrasts for which the notes list the questions that differ most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A contrast with statistics of the verdicts behind it."""
-
-    places: tuple[RowPlace, RowPlace]
-    contrast: Contrast
-    flips: Flips | None = None
-    """Changes of the judge from the second row to the first, world by world; None if the rows have
-    no world in common, and of tables."""
-    bounds: DifferenceBounds | None = None
-    """Bounds of the difference over all outcomes of failed and doubtful worlds (Manski 1990); None
-    of tables."""
-    apart: tuple[tuple[str, float], ...] = ()
-    """Questions on which the rows differ most, with the difference; () beyond `DETAILED`
-    contrasts."""
-    swayed: bool = False
-    """Whether leaving out some one cluster moves the difference by more than its standard error."""
-    mcnemar: McNemar | None = None
-    """For paired scores of 0 and 1 without groups."""
-    shared: float | None = None
-    """Of tables, the share of the problems of both that both judged: 1 is paired, 0 are two
-    samples."""
-
-    @property
-    def doubtful(self) -> bool:
-        return bool(self.bounds and self.bounds.low < self.bounds.high - 1e-9)
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Contrasts tested together, as one family."""
-
-    name: str
-    """Name of the run, or of both runs."""
-    score: str
-    equivalence: float
-    contrasts: tuple[Compared, ...]
-    notes: tuple[str, ...] = ()
-    """Other differences between two runs, and contrasts left out."""
-    ranks: tuple[tuple[str, RankSet], ...] = ()
-    """By row name, its simultaneous set of possible ranks; () unless all rows of a run were
-    compared."""
-    origins: tuple[str, ...] = ()
-    """Of the replies; see `engine.run.reader.origins`."""
-    family: int = 0
-    """Contrasts that were tested together. Rows against their naive judges are one family,
-    whichever of them are shown."""
-
-    def __str__(self) -> str:
-        """The tables that `oversight compare` prints."""
-        return str(comparison_finding(self))
-
-    def _repr_markdown_(self) -> str:
-        return comparison_finding(self).text("markdown")
-
-    @property
-    def multiplicity(self) -> str:
-        """Number of contrasts, and the correction of p for that number."""
-        if self.family == 1:
-            return "p is not corrected: 1 comparison."
-        return (
-            f"p (Holm): corrected for {self.family:,} comparisons: family-wise error, Holm's "
-            "step-down."
-        )
+NEEDED = (
+    "a contrast needs two problems, or groups of them, with a verdict in every world of both rows"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +61,9 @@ class Compare(OfScores):
     pairs: Literal["all"] | None = flag("Compare every row with every other.")
     contrasts: tuple[str, ...] = flag(
         "Compare row A with row B; repeatable.", name="--contrast", default=(), metavar="'A - B'"
+    )
+    group: Literal["protocol", "mechanism", "agent", "judge"] | None = flag(
+        "Compare groups of rows: the mean over pairs of rows that have the other names in common."
     )
     equivalence: float = flag(
         "Rows whose ASD differs by less than this count as equivalent.",
@@ -199,6 +116,8 @@ def compare_rows(
     UsageError for unknown names, for baseline or pairs with two runs, if nothing can be compared,
     and for two runs that share no problem or no row.
     """
+    if how.group:
+        return _of_groups(first, second, how, how.group, score)
     runs = (first,) if second is None else (first, second)
     notes: tuple[str, ...] = ()
     family: Places = []
@@ -259,10 +178,7 @@ def _compared(
         for some in (places, family)
     )
     if not complete:
-        raise UsageError(
-            f"{name}: nothing to compare yet: a contrast needs two problems, or groups of them, "
-            "with a verdict in every world of both rows"
-        )
+        raise UsageError(f"{name}: nothing to compare yet: {NEEDED}")
     pairs = [(names[one], names[two]) for one, two in (*complete, *others)]
     try:
         tested = how.tested(samples, pairs, runs[0].sweep.interval)
@@ -298,199 +214,53 @@ def _compared(
     )
 
 
-MOST_CONTRASTS = 40
-"""Contrasts that are printed for people."""
-
-
-def comparison_finding(
-    comparison: Comparison, *, short: bool = False, flips: bool = False
-) -> Finding:
-    """Contrasts, flips and ranks. short: of many contrasts, text has the largest and the smallest.
-    flips: whether people see the flips."""
-    lines = comparison.contrasts
-    several = comparison.family > 1
-    clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
-    doubtful = any(line.doubtful for line in lines)
-    undecided = any(line.contrast.verdict == "undecided" for line in lines)
-    counts = {line.contrast.estimate.n for line in lines}
-    common = [number("shared", "shared", ".0%")] * any(line.shared is not None for line in lines)
-    names, alike = _names(lines)
-    columns = [
-        *names,
-        column("n", "contrast.estimate.n", "{:,}".format if len(counts) > 1 else None, key="n"),
-        *common,
-        program("means", "contrast.means"),
-        figure("difference", "contrast.estimate", 2, key="difference"),
-        people("verdict", attrgetter("contrast.verdict")),
-        column("p", "contrast.p", None if several else significance, key="p"),
-        column("p (Holm)", "contrast.p_family", significance if several else None, key="p_family"),
-        *[people("detectable", _detectable)] * undecided,
-        *(program(name, f"contrast.{name}") for name in ("verdict", "undone", "agree", "mde")),
-        program("effective_clusters", "contrast.estimate.effective"),
-        program("equivalent", "contrast.equivalent"),
-        program("errors", "contrast.estimate.errors"),
-        *[people("McNemar", _mcnemar)] * any(line.mcnemar for line in lines),
-        program("mcnemar", "mcnemar"),
-        *[people("bounds", _bounds)] * doubtful,
-        program("bounds", "bounds"),
-        *[people("clusters", _clusters)] * clustered,
-        program("flips", "flips", tuple(field.name for field in fields(Flips))),
-        program("swayed", "swayed"),
-        program(
-            "apart",
-            lambda line: [{"problem": id, "difference": value} for id, value in line.apart],
-        ),
-        program("origins", lambda line: "; ".join(comparison.origins)),
-    ]
-    alike += [f"n {n:,}" for n in counts] if len(counts) == 1 else []
-    measure = MEAN_SCORE
-    if comparison.score != MEAN_SCORE:
-        measure = f"ASD ({SCORE_NAMES[comparison.score]})"
-    title = f"{comparison.name}: differences of {measure}, first - second"
-    notes = (*comparison.notes, *_notes(comparison, doubtful))
-    every = Part("contrasts", title, columns, lines, notes, alike=alike)
-    changes = Part(
-        "",
-        "flips: worlds that the judge gets right or wrong, second row → first row",
-        [
-            *names,
-            share("right both", "flips.right_right"),
-            share("wrong → right", "flips.wrong_right"),
-            share("right → wrong", "flips.right_wrong"),
-            share("wrong both", "flips.wrong_wrong"),
-        ],
-        [line for line in lines if line.flips],
-        ("wrong → right: wrong under the second row, right under the first.",),
-        shown=flips,
-        alike=alike,
-    )
-    ranks = Part(
-        "ranks",
-        "ranks: the places that each row may have, all of them right at once (95%)",
-        [word("row", "row"), number("best", "best"), number("worst", "worst")],
-        sorted(
-            (_Rank(name, rank.best, rank.worst) for name, rank in comparison.ranks),
-            key=lambda rank: (rank.best, rank.worst, rank.row),
-        ),
-        ("1 is the highest ASD; over the problems that all rows have.",),
-    )
-    if short and len(lines) > MOST_CONTRASTS:
-        every = replace(every, brief=_ends(every))
-    about = {
-        "name": comparison.name,
-        "score": comparison.score,
-        "equivalence": comparison.equivalence,
-        "multiplicity": comparison.multiplicity,
-        "notes": comparison.notes,
-        "origins": comparison.origins,
-    }
-    return Finding((every, changes, ranks), about, comparison.origins)
-
-
-def _ends(part: Part) -> Part:
-    """The largest and the smallest differences."""
-    half = MOST_CONTRASTS // 2
-    by_size = sorted(part.lines, key=lambda line: -line.contrast.estimate.value)
-    note = f"The {half} largest and {half} smallest of {len(by_size):,}"
-    notes = f"{note}; all: oversight compare --all.", *part.notes
-    return replace(part, lines=(*by_size[:half], *by_size[-half:]), notes=notes)
-
-
-def _names(lines: Sequence[Compared]) -> tuple[list[Column], list[str]]:
-    """The two rows of each contrast, and the parts of names that all contrasts share. For people,
-    roles that both rows have stand once, and a second row that is always the same stands above."""
-    every = [_split(line) for line in lines]
-    columns, alike = list[Column](), list[str]()
-    for place, head in enumerate(("first", "second", "for both")):
-        texts = {parts[place] for parts in every}
-        if place and len(texts) == 1:
-            alike += [f"{head} {text}" for text in texts if text]
-        else:
-            columns.append(people(head, partial(_part, place), words=True))
-    keys = [program(role, f"contrast.{role}") for role in ("first", "second")]
-    return [*columns, *keys], alike
-
-
-def _part(place: int, line: Compared) -> str:
-    return _split(line)[place] or NONE
-
-
-def _split(line: Compared) -> tuple[str, str, str]:
-    """The names of two rows without the roles that both have, and these roles."""
-    kind, *roles = line.contrast.first.split(SEP)
-    other, *others = line.contrast.second.split(SEP)
-    both = [role for role in roles if role in others]
-    return (
-        SEP.join([kind, *(role for role in roles if role not in both)]),
-        SEP.join([other, *(role for role in others if role not in both)]),
-        SEP.join(both),
-    )
-
-
-class _Rank(NamedTuple):
-    row: str
-    best: int
-    worst: int
-
-
-def _clusters(line: Compared) -> str:
-    return f"{line.contrast.estimate.clusters} (effective {line.contrast.estimate.effective:.0f})"
-
-
-def _mcnemar(line: Compared) -> str:
-    test = line.mcnemar
-    return f"{test.first} : {test.second}, p {significance(test.mid_p)}" if test else NONE
-
-
-def _bounds(line: Compared) -> str:
-    return span((line.bounds.low, line.bounds.high), 2) if line.bounds else NONE
-
-
-def _detectable(line: Compared) -> str:
-    contrast = line.contrast
-    if contrast.verdict != "undecided":
-        return NONE
-    return f"{contrast.mde:.2f}" if contrast.mde else "none"
-
-
-def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
-    decided = [one.contrast for one in comparison.contrasts]
-    fewest = min((one.estimate for one in decided), key=lambda one: one.effective)
-    yield comparison.multiplicity
-    how, ways = fewest.how or fewest.reason, " × ".join(fewest.ways)
-    how += f" ({ways})" * (fewest.ways != WAY)
-    how = "; ".join(filter(None, (how, conservative(one.estimate for one in decided))))
-    yield f"Brackets: 95% CI, {how}. p-values and equivalence tests agree with the interval."
-    yield from rare_errors(decided)
-    yield from same_verdicts(decided)
-    for contrast in [one for one in decided if fragile(one)][:NAMED]:
-        yield f"{contrast.first} - {contrast.second}: {fragile(contrast)}."
-    if any(one.verdict == "equivalent" for one in decided):
-        yield f"equivalent: the 90% CI lies within ±{comparison.equivalence:g}."
-    if any(one.verdict == "undecided" for one in decided):
-        yield "detectable: the smallest difference found with power .8."
-    if fewest.effective < FEW_CLUSTERS:
-        yield (
-            f"only {fewest.clusters} {'clusters' if fewest.ways != WAY else 'problems or groups'} "
-            f"(effective {fewest.effective:.1f}): rough intervals."
+def _of_groups(
+    run: RunRows, second: RunRows | None, how: Compare, by: str, score: str
+) -> Comparison:
+    """One contrast for each pair of groups; its bounds set the open worlds of both at once."""
+    if second or how.flips:
+        raise UsageError("--group compares rows of one run, without their flips")
+    asd_by_row = run.clustered(score, how.ways)
+    asd = [asd_by_row.get(name) for name in run.names]
+    scored = [run.table.scored(row, score) for row in range(len(asd))]
+    extremes = [row.extremes if row else None for row in scored]
+    ends = [[pair and pair[end] for pair in extremes] for end in (0, 1)]
+    groups = group_pairs(run.sweep.rows, by, how.baseline, how.contrasts)
+    means, measured = dict[tuple[str, str], tuple[Influences, Influences]](), {}
+    for names, rows in groups.items():
+        pairs = [(one, two) for one, two in rows if asd[one] and asd[two]]
+        if (both := mean_pair(asd, pairs)) and comparable(*both):
+            means[names], measured[names] = both, pairs
+    if not means:
+        raise UsageError(f"{run.sweep.name}: nothing to compare yet: {NEEDED}")
+    apart = [one - two for one, two in means.values()]
+    figures = estimates(apart, how.error, how.interval or run.sweep.interval)
+    tested = family([*means], agreement(apart), figures, how.equivalence)
+    number = {name: n for n, name in enumerate(dict.fromkeys(chain(*means)))}
+    lines = []
+    for (names, both), difference, contrast in zip(means.items(), apart, tested, strict=True):
+        low, high = (mean_pair(figures, measured[names]) for figures in ends)
+        bounds = difference_bounds((low[0], high[0]), (low[1], high[1])) if low and high else None
+        line = Compared(
+            ((0, number[names[0]]), (0, number[names[1]])),
+            replace(contrast, means=(both[0].value, both[1].value)),
+            bounds=bounds,
+            apart=most_apart(difference),
+            swayed=swayed(difference),
+            pairs=len(measured[names]),
         )
-    if swayed := [one.contrast for one in comparison.contrasts if one.swayed]:
-        where = ", ".join(f"{one.first} - {one.second}" for one in swayed[:NAMED])
-        yield f"one problem or group changes the result by more than its standard error: {where}."
-    if doubtful:
-        yield "bounds: with every failed or flagged world at its worst, and at its best."
-    if any(one.shared is not None for one in comparison.contrasts):
-        yield "shared: of the problems or texts of both, those that both judged."
-    if any(one.mcnemar for one in comparison.contrasts):
-        yield "McNemar: samples that only the first, or only the second row has right; mid-p."
-    elif comparison.score == MEAN_SCORE and fewest.clusters < fewest.n:
-        yield "McNemar: – (grouped samples; the p of the contrast holds)."
-    if len(decided) <= NAMED:
-        for one in comparison.contrasts:
-            if one.apart:
-                apart = ", ".join(f"{id} ({signed(value)})" for id, value in one.apart)
-                both = f"{one.contrast.first} and {one.contrast.second}" if decided[1:] else "they"
-                yield f"problems on which {both} differ most: {apart}"
+        lines.append(line)
+    lost = len(groups) - len(lines)
+    return Comparison(
+        run.sweep.name,
+        score,
+        how.equivalence,
+        tuple(lines),
+        (f"{lost:,} contrasts are left out: their rows share too few problems.",) * bool(lost),
+        origins=run.origins,
+        family=len(lines),
+        group=by,
+    )
 
 
 def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Comparison:
@@ -499,8 +269,10 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Compariso
     Files of scores have rows instead of settings. UsageError for unknown names, a single setting,
     or a file that cannot be read.
     """
-    if how.baseline or how.pairs:
-        raise UsageError("--baseline and --pairs need a run; a judgement table takes --contrast")
+    if how.baseline or how.pairs or how.group:
+        raise UsageError(
+            "--baseline, --pairs and --group need a run; a judgement table takes --contrast"
+        )
     of_scores = [is_scores(file, dict(how.columns)) for file in files]
     if all(of_scores):
         return compare_scores(files, how)

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
+from ...protocols.settings import suggestion
 from ..errors import UsageError
 from ..sweep.grid import GridRow, baselines
 
@@ -33,14 +34,16 @@ def rows_meant(word: str, rows: Sequence[GridRow], names: Sequence[str]) -> list
         (_plain(name) == plain for name in names),
         (plain in (_plain(row.kind), _plain(row.shown)) for row in rows),
         (row.mechanism == plain for row in rows),
-        (_has_all(row, plain) for row in rows),
+        (has_words((row.kind, row.agent, row.judge, *row.shown_names), word) for row in rows),
     )
     for fits in tries:
         if matches := [n for n, fit in enumerate(fits) if fit]:
             return matches
     more = f"\n  … and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
     listed = "\n  ".join(names[:MAX_LISTED])
-    raise UsageError(f"unknown row {word!r}: choose from\n  {listed}{more}")
+    kinds = (name for row in rows for name in (row.mechanism, row.shown, row.kind))
+    near = suggestion(plain, dict.fromkeys((*kinds, *names)))
+    raise UsageError(f"unknown row {word!r}{near or ':'} choose from\n  {listed}{more}")
 
 
 def pairs_meant(
@@ -127,10 +130,9 @@ def of_same_roles(
     return [(a, b) for a, b in pairs if same(ours[a], theirs[b])] or pairs
 
 
-def _has_all(row: GridRow, text: str) -> bool:
-    """Whether the names of a row have all these words, each as a whole."""
-    words = _words(" ".join((row.kind, row.agent, row.judge, *row.shown_names)))
-    return _words(text) <= words
+def has_words(names: Iterable[str], text: str) -> bool:
+    """Whether these names have all words of a text, each as a whole."""
+    return _words(text) <= _words(" ".join(names))
 
 
 def _words(name: str) -> set[str]:

@@ -7,7 +7,7 @@ arXiv:2504.03731). Also the parts of a report with --measures.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from ..findings.finding import (
     shared,
     word,
 )
+from ..pairs import has_words, read_pair
 from ..scoring.asd import BETAS, beta_name
 from ..scoring.contrasts import Configuration, Contrast, Slope, agreement, family, trend
 from ..scoring.estimate import PARTS, Estimate
@@ -240,6 +241,51 @@ def pivot(results: Results, by: Sequence[str]) -> list[PivotLine]:
         lines[n] = replace(lines[n], contrast=contrast, lift=contrast.estimate)
     lines.sort(key=lambda line: (not line.naive, -(line.asd.value if line.asd else -99.0)))
     return lines
+
+
+def group_pairs(
+    rows: Sequence[GridRow], by: str, baseline: str | None, texts: Sequence[str]
+) -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """By pair of groups, the pairs of their rows that have the other names in common; a row without
+    an agent pairs with any. By default of all groups, or of each with the baseline.
+
+    UsageError for an unknown group, and if no two groups have such rows.
+    """
+    groups: dict[str, list[int]] = {}
+    for n, row in enumerate(rows):
+        if value := value_of(row, by):
+            groups.setdefault(value, []).append(n)
+    own = FULL.get(by, "kind")
+    full = {
+        name: getattr(rows[members[0]], own if by in FULL else by)
+        for name, members in groups.items()
+    }
+
+    def meant(word: str) -> list[str]:
+        exact = [name for name in groups if word.lower() in (name.lower(), full[name].lower())]
+        chosen = exact or [name for name in groups if has_words((name, full[name]), word)]
+        if not chosen:
+            raise UsageError(unknown(by, word, groups))
+        return chosen
+
+    def in_common(pair: tuple[int, int]) -> bool:
+        one, two = ((rows[n].kind, rows[n].agent, rows[n].judge) for n in pair)
+        return all(
+            a == b or not (a and b) or name == own
+            for name, a, b in zip(FULL.values(), one, two, strict=True)
+        )
+
+    wanted = [tuple(map(meant, read_pair(text))) for text in texts]
+    wanted += [([*groups], meant(baseline))] if baseline is not None else []
+    pairs = [pair for ones, twos in wanted for pair in product(ones, twos) if pair[0] != pair[1]]
+    every = dict.fromkeys(pairs if wanted else combinations(groups, 2))
+    members = {(a, b): [*filter(in_common, product(groups[a], groups[b]))] for a, b in every}
+    if not any(members.values()):
+        raise UsageError(
+            f"--group {by}: a contrast needs two groups, with rows that have the other names in "
+            f"common; the run has {', '.join(groups) or 'none'}"
+        )
+    return members
 
 
 def _mean(every: Iterable[Influences | None]) -> Influences | None:

@@ -18,7 +18,7 @@ from ..findings.finding import SIMULATED, estimated, percent, shared
 from ..pairs import pairs_meant, read_pair, row_names
 from ..scoring.contrasts import agreement, family
 from ..scoring.estimate import Estimate
-from ..scoring.inference import averaged, estimates
+from ..scoring.inference import estimates, mean_pair
 from .family import MARK, lifted, mark, rare_errors, same_verdicts, verdicts
 from .groups import PivotLine, pivot
 from .results import SCORE_NAMES, Results, RowResult
@@ -74,11 +74,9 @@ def _contrast(results: Results) -> str:
         pairs = pairs_meant(first, second, rows, row_names(rows))
     except UsageError as exc:
         return f"{results.contrast}: {str(exc).partition(chr(10))[0]}."
-    asds = [row.samples.asd for row in results.rows]
-    differences = [one.less(asds[b]) for a, b in pairs if (one := asds[a])]
-    mean = averaged(one for one in differences if one)
-    if mean is None:
+    if (means := mean_pair([row.samples.asd for row in results.rows], pairs)) is None:
         return f"{results.contrast}: not measured."
+    mean = means[0] - means[1]
     figure = estimates([mean], interval=results.interval)
     (contrast,) = family([(first, second)], agreement([mean]), figure)
     estimate = contrast.estimate

@@ -474,6 +474,19 @@ def averaged(figures: Iterable[Influences]) -> Influences | None:
     return summed * (1 / len(every)) if summed else None
 
 
+def mean_pair(
+    figures: Sequence[Influences | None], pairs: Iterable[tuple[int, int]]
+) -> tuple[Influences, Influences] | None:
+    """Mean of the first and of the second figures of pairs, by index, on the questions that all of
+    them have; None without any. Pairs without a figure are left out."""
+    measured = [(one, two) for a, b in pairs if (one := figures[a]) and (two := figures[b])]
+    one, two = (averaged(side) for side in zip(*measured, strict=True)) if measured else (None,) * 2
+    try:
+        return one.alike(two) if one and two else None
+    except ValueError:
+        return None
+
+
 def estimates(
     samples: Sequence[Influences], error: ErrorKind = "cr3", interval: Interval = "t"
 ) -> tuple[Estimate, ...]:

@@ -19,7 +19,8 @@ from ....protocols.protocol import Protocol
 from ....protocols.question import Problem
 from ....protocols.settings import unknown
 from ...analysis.catalogue import analysis
-from ...analysis.comparison import Compare, Comparison, compare_rows
+from ...analysis.compared import Comparison
+from ...analysis.comparison import Compare, compare_rows
 from ...analysis.findings.finding import Finding
 from ...analysis.pictures.kinds import caption, pictured
 from ...analysis.reports.frame_files import arrow_frames
@@ -342,6 +343,7 @@ def compare(
     baseline: str | None = None,
     pairs: Literal["all"] | None = None,
     contrasts: Sequence[str] = (),
+    group: Literal["protocol", "mechanism", "agent", "judge"] | None = None,
     score: str = "brier",
     equivalence: float = 0.05,
     interval: Interval | None = None,
@@ -349,12 +351,13 @@ def compare(
     """Contrasts of the rows of one run, or of the common rows of two runs: first minus second.
 
     The parameters are the same as in `oversight compare`; a contrast is `"debate - consultancy"`.
-    Raises: UsageError for unknown names, and for baseline or pairs with two runs.
+    Raises: UsageError for unknown names, and for baseline, pairs or group with two runs.
     """
     how = Compare(
         baseline=baseline,
         pairs=pairs,
         contrasts=tuple(contrasts),
+        group=group,
         equivalence=equivalence,
         ways=(),
         error="cr3",

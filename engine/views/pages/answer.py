@@ -10,14 +10,15 @@ import orjson
 from markupsafe import Markup
 
 from ....protocols.scores import RANGES, TIE
-from ...analysis.comparison import BY_DEFAULT, Compared, compare_rows, comparison_finding
+from ...analysis.compared import Compared, comparison_finding
+from ...analysis.comparison import BY_DEFAULT, compare_rows
 from ...analysis.findings.chart import Axis
 from ...analysis.findings.finding import Part, change, word
 from ...analysis.reports.family import fragile, rare_errors, same_verdicts
 from ...analysis.reports.health import called
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.estimate import Estimate
-from ...analysis.scoring.inference import Floats, Places, averaged
+from ...analysis.scoring.inference import Floats, Places, mean_pair
 from ...display.text import printable
 from ...errors import UsageError
 from ...run.reader import Place, RunReader
@@ -284,10 +285,9 @@ def compare_page(run: RunReader, links: Links, query: PageQuery) -> str:
 
 def _mean(rows: RunRows, contrasts: Sequence[Compared], score: str) -> Estimate | None:
     """Mean of the contrasts, alike on each problem that all of them have; None without one."""
-    asd_by_row = rows.asd(score)
-    pairs = ([asd_by_row[rows.names[row]] for _, row in contrast.places] for contrast in contrasts)
-    mean = averaged(first - second for first, second in pairs)
-    return mean.estimate(interval=rows.sweep.interval) if mean else None
+    asd = [rows.asd(score).get(name) for name in rows.names]
+    means = mean_pair(asd, [(one[1], two[1]) for one, two in (line.places for line in contrasts)])
+    return (means[0] - means[1]).estimate(interval=rows.sweep.interval) if means else None
 
 
 def _apart(rows: RunRows, links: Links, contrast: Compared, score: str) -> Part:

@@ -5,6 +5,7 @@ import io
 import json
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 import yaml
 
 import oversight
-from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows, comparison_finding
+from oversight.engine.analysis.compared import comparison_finding
+from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
 from oversight.engine.analysis.pairs import read_pair, rows_meant
 from oversight.engine.analysis.pictures.kinds import compared
 from oversight.engine.analysis.rows import RunRows, read_rows
@@ -24,6 +26,11 @@ from oversight.protocols.scores import brier
 from tests.command_line import Command
 from tests.engine.conftest import SWEEP
 from tests.engine.kept_runs import Kept, muddled
+
+GROUPED = SWEEP.replace("judges: sim/judge", "judges: {model: sim/judge, kind: [stated, logprob]}")
+
+T_3 = 3.182446305284263
+"""Quantile .975 of Student's t with 3 degrees of freedom."""
 
 OTHER_JUDGE = SWEEP.replace("judges: sim/judge", "judges: sim/medium")
 
@@ -76,10 +83,66 @@ def test_two_words_compare_the_rows_with_the_same_agent_and_judge(
     assert ends == [("strong", "strong"), ("m/weak", "m/weak")]
     rows = read_rows(run)
     assert rows_meant("debate weak", rows.sweep.rows, rows.names) == [2]
-    with pytest.raises(UsageError, match="unknown row 'debrief': choose from\n  naive judge"):
+    with pytest.raises(UsageError, match=r"'debrief'; did you mean 'debate'\? choose from\n"):
         rows_meant("debrief", rows.sweep.rows, rows.names)
     wrong = command("compare", run, "--contrast", "naive judge - naive_judge")
     assert (wrong.code, "mean the same row" in wrong.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "by, own, words, count",
+    [
+        ("mechanism", "kind", "debate - consultancy", 4),
+        ("protocol", "kind", "naive judge - debate", 4),
+        ("agent", "agent", "sim/strong - weak", 4),
+        ("judge", "judge", "sim/judge stated - logprob", 5),
+    ],
+)
+def test_groups_differ_by_the_mean_over_rows_that_share_the_other_names(
+    by: str, own: str, words: str, count: int, runs: Kept, command: Command
+) -> None:
+    run = runs(GROUPED)
+    rows, others = read_rows(run), {"kind", "agent", "judge"} - {own}
+    first, second = (
+        [n for n, row in enumerate(rows.sweep.rows) if word.split()[-1] in getattr(row, own)]
+        for word in read_pair(words)
+    )
+    names = [[getattr(row, name) for name in others] for row in rows.sweep.rows]
+    pairs = [
+        (a, b)
+        for a, b in product(first, second)
+        if all(one == two or "" in (one, two) for one, two in zip(names[a], names[b], strict=True))
+    ]
+    assert len(pairs) == count
+    values = rows.asd_by_problem("brier")
+    apart = np.mean([values[:, a] - values[:, b] for a, b in pairs], axis=0)
+    output = json.loads(command("compare", run, "--group", by, "--contrast", words, "--json").out)
+    (line,) = output["contrasts"]
+    assert (output["group"], line["pairs"], line["n"]) == (by, count, 4)
+    mean, half = np.mean(apart), T_3 * np.std(apart, ddof=1) / 2
+    assert line["difference"]["value"] == pytest.approx(mean, abs=1e-12)
+    assert line["bounds"]["low"] == line["bounds"]["high"] == pytest.approx(mean, abs=1e-12)
+    assert line["difference"]["t_low"] == pytest.approx(mean - half, abs=1e-12)
+
+
+def test_groups_are_one_family_and_are_named_by_whole_words(runs: Kept, command: Command) -> None:
+    run = runs(GROUPED)
+    every = oversight.compare(run, group="mechanism")
+    assert (len(every.contrasts), every.family) == (3, 3)
+    assert "by mechanism" in str(every) and "pairs of rows" in str(every)
+    based = oversight.compare(run, group="mechanism", baseline="naive judge")
+    assert [one.contrast.second for one in based.contrasts] == ["naive judge"] * 2
+    for words, message in (
+        (("--group", "mechanism", "--contrast", "debat - consultancy"), "did you mean 'debate'?"),
+        (("--group", "mechanism", "--contrast", "debate - debate"), "needs two groups"),
+        (("--group", "agent", "--contrast", "sim/str - sim/weak"), "did you mean 'sim/strong'?"),
+        (("--group", "mechanism", "--flips"), "compares rows of one run"),
+        ((run, "--group", "mechanism"), "compares rows of one run"),
+    ):
+        ran = command("compare", run, *words)
+        assert (ran.code, message in ran.err) == (2, True), ran.err
+    alone = command("compare", runs(OTHER_JUDGE), "--group", "judge")
+    assert (alone.code, "needs two groups" in alone.err) == (2, True)
 
 
 def test_every_format_has_every_contrast(runs: Kept, command: Command) -> None:

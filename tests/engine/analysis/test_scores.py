@@ -146,7 +146,7 @@ def test_only_files_that_fit_each_other_are_compared(place: Path, command: Comma
         ((scores, scores), "the same file twice"),
         ((scores,), "no two rows have one task and metric"),
         ((verdicts, "--metric", "acc"), "choose scores"),
-        ((scores, "b.csv", "--baseline", "a"), "--baseline and --pairs need a run"),
+        ((scores, "b.csv", "--baseline", "a"), "--baseline, --pairs and --group need a run"),
     ):
         ran = command("compare", *words)
         assert ran.code == 2 and message in ran.err, ran.err

@@ -2,12 +2,8 @@
 
 from pathlib import Path
 
-from ....analysis.comparison import (
-    Compare,
-    compare_rows,
-    compare_tables,
-    comparison_finding,
-)
+from ....analysis.compared import comparison_finding
+from ....analysis.comparison import Compare, compare_rows, compare_tables
 from ....analysis.reading import is_table
 from ....analysis.rows import read_rows
 from ....analysis.scores import is_scores

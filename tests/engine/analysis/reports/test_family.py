@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows, comparison_finding
+from oversight.engine.analysis.compared import comparison_finding
+from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
 from oversight.engine.analysis.pictures.kinds import Forest, pictured
 from oversight.engine.analysis.reporting import Report
 from oversight.engine.analysis.reports.family import Verdicts, mark, verdicts
