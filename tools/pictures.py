@@ -69,7 +69,6 @@ SCREENS = (
     ),
     Screen("answers", "run/{demo}/compare?first=debate&second=consultancy"),
     Screen("answer-290", "run/{grid}/compare?first=debate&second=consultancy"),
-    Screen("more", "run/{demo}/more"),
     Screen("failures", "run/{hard}/failures"),
     Screen("cost", "run/{demo}/cost"),
     Screen("cost-live", "run/{live}/cost"),

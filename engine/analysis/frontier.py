@@ -184,7 +184,6 @@ def costs_part(costs: Costs, ledger: float | None) -> Part:
     if it paid nothing."""
     notes = [
         "Each row by itself, with all calls that it makes; those of several rows are paid once.",
-        "judge's: tokens in and out of the calls from which verdicts were read.",
     ]
     if ledger is not None:
         notes.append(f"the ledger has ${ledger:,.2f}, with requests that failed or were sent again")
@@ -202,9 +201,8 @@ def costs_part(costs: Costs, ledger: float | None) -> Part:
             *[number("$ alone", "alone.dollars", ",.4f", key="")] * priced,
             number("calls", "alone.calls", key=""),
             number("tokens in", "alone.input_tokens", key=""),
-            number("cached", "alone.cached_tokens", key=""),
+            *[number("cached", "alone.cached_tokens", key="")] * (costs.total.cached_tokens > 0),
             number("out", "alone.output_tokens", key=""),
-            number("judge's", "alone.judge_tokens", key=""),
         ],
         costs.rows,
         notes,

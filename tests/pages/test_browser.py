@@ -24,7 +24,7 @@ from oversight.engine.views.pages.answer import (
 )
 from oversight.engine.views.pages.site import write_site
 from tests.command_line import oversight
-from tests.pages.browser import asked_by, faults_in, served, unpacked, violations
+from tests.pages.browser import asked_by, faults_in, opened, served, unpacked, violations
 from tests.pages.speaking import bad_run
 from tests.run_folders import cut
 
@@ -37,7 +37,6 @@ SCREENS = (
     "run/{hard}/map",
     "run/{hard}/compare",
     "run/{hard}/compare?first=debate+1&second=propaganda",
-    "run/{hard}/more",
     "run/{hard}/origin",
     "run/{hard}/problem/2",
     "run/{hard}/row/30/problem/2",
@@ -111,7 +110,7 @@ def test_every_page_of_a_site_opens_from_its_file(page: Any, site: Path) -> None
     faults, addresses = faults_in(page), asked_by(page)
     pages = sorted(site.glob("*.html"))
     kinds = {file.stem.partition("-")[0] for file in pages}
-    tables = {"compare", "transcripts", "search", "measure", "calls", "more", "origin"}
+    tables = {"compare", "transcripts", "search", "measure", "calls", "origin"}
     assert kinds == {"index", "map", "problem", "row", "failures", "cost"} | tables
     firsts = [next(file for file in pages if file.stem.startswith(kind)) for kind in sorted(kinds)]
     for file in [*firsts, next(site.glob("calls-*.html"))]:
@@ -217,7 +216,7 @@ def test_failure_follows_the_last_turn_of_its_world(page: Any, run: str) -> None
     assert ["judge" in name for name in turns] == [False] * (at + 1) + [True] * len(turns[at + 1 :])
     assert turns[at + 1 :], "the judge follows"
     visit = Visit(page, run)
-    visit.link("more")
+    visit.click(page.locator(".views summary"))
     visit.link("Failures and flags")
     assert "--retry-failed" in visit.text() and page.locator("#table1 tbody tr").count() > 1
 
@@ -339,8 +338,61 @@ def test_filter_without_matches_says_so_and_is_reset(page: Any, run: str) -> Non
     assert "No line contains all of these words" in page.locator(".no-row").inner_text()
     page.get_by_role("button", name="Show all").click()
     assert page.locator("#forest tbody tr:visible").count() == every
-    page.get_by_role("button", name="Open all rows").click()
+    page.locator(".fold").first.click()
     assert page.locator("#forest tbody tr:visible").count() > every
+
+
+FOCUSED = "document.activeElement.id || document.activeElement.textContent.trim()"
+MENU = ["Failures and flags", "Cost", "Frontier of cost", "World against world", "Calibration"]
+
+
+def test_few_stops_precede_the_filter_and_the_menu_works_by_keys(page: Any, run: str) -> None:
+    page.goto(run)
+    stops = []
+    while not stops or stops[-1] != "filter":
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate(FOCUSED))
+    assert len(stops) <= 11 and stops[-2] == "more", stops
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    assert page.locator(".views details a:visible").all_inner_texts()[:5] == MENU
+    assert violations(page) == []
+    page.keyboard.press("Tab")
+    assert page.evaluate(FOCUSED) == MENU[0]
+    page.keyboard.press("Escape")
+    assert page.locator(".views details a:visible").count() == 0
+    page.keyboard.press("e")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/cost")
+    assert page.locator(".views [aria-current=page]").text_content() == "Cost"
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_menu_of_a_site_opens_without_script(browser: Any, site: Path, width: int) -> None:
+    with opened(browser, java_script_enabled=False) as page:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto((site / "index.html").as_uri())
+        assert page.locator("tr.member").first.is_visible()
+        page.locator(".views summary").click()
+        page.get_by_role("link", name="Calibration").click()
+        assert page.locator("h1").inner_text() == "Calibration"
+        box = page.locator(".views").bounding_box()
+        assert box["x"] >= 0 and box["width"] <= width
+
+
+def test_two_judges_are_two_marks_on_the_line_of_a_protocol(
+    page: Any, root: str, small: Path
+) -> None:
+    page.goto(f"{root}run/{small.name}")
+    lines = page.locator("#forest tbody tr:visible")
+    assert lines.count() == 3, "three protocols with two judges each"
+    assert lines.locator(".two g").count() == 6
+    assert lines.locator(".two circle.mean:visible, .two rect.mean:visible").count() == 6
+    legend = page.locator(".legend").inner_text()
+    assert "sim/judge stated" in legend and "sim/weak logprob" in legend
+    heads = page.locator("#forest thead th").all_inner_texts()
+    assert not {"n", "failed"} & set(heads), "figures that are equal or 0 are left out"
 
 
 def test_list_keeps_its_order_and_filter_in_the_address(page: Any, run: str) -> None:

@@ -118,7 +118,6 @@ LISTS: dict[str, tuple[str, dict[str, object]]] = {
     "compare": ("compare", {}),
     "asked": ("compare", {"first": "<script>", "second": "</title><img src=x>"}),
     "map": ("map", {}),
-    "more": ("more", {}),
     "origin": ("origin", {}),
     "problem": ("problem", {}),
     "frontier": ("measure", {"kind": "frontier"}),

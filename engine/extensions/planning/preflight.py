@@ -431,10 +431,15 @@ async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[Pref
 
 
 def _lines(findings: Iterable[PreflightResult], wrong: str) -> Iterator[str]:
-    """The findings, grouped by subject. wrong: the mark of a finding that is not fine."""
+    """The findings, grouped by subject, a single one on its line. wrong: the mark of one that is
+    not fine."""
     for about, group in groupby(findings, key=lambda finding: finding.about):
-        yield about
-        for finding in group:
-            yield f"  {'✓' if finding.fine else wrong} {finding.text.replace(LINE, LINE + '    ')}"
-            if finding.remedy:
-                yield f"    {finding.remedy}"
+        results = list(group)
+        name = f"{about}: " if len(results) == 1 else ""
+        if not name:
+            yield about
+        for result in results:
+            mark = "✓" if result.fine else wrong
+            yield f"  {mark} {name}{result.text.replace(LINE, LINE + '    ')}"
+            if result.remedy:
+                yield f"    {result.remedy}"

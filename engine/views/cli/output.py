@@ -5,7 +5,6 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -39,13 +38,6 @@ def asked(paid: "UsageTotals") -> str:
     usage = paid.usage
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
     return f"{counted(paid.sent, 'request')}, {tokens}"
-
-
-def say_latency(accounts: "Mapping[str, UsageTotals]") -> None:
-    """Print how long the replies of each model took, where any was timed."""
-    for model, account in accounts.items():
-        if account.latency.replies:
-            say(f"latency     {model}: {account.latency}")
 
 
 def say(text: str) -> None:

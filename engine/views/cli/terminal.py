@@ -48,7 +48,7 @@ from ...system.derived import derived, keep_derived, stamp_of
 from ...system.files import LOCK_FILE
 from ...system.process import event_loop
 from .exit_codes import ExitCode
-from .output import asked, say, say_latency, show, width
+from .output import asked, say, show, width
 
 HEAD_START = 0.25
 """Seconds that the run gets first, so that the first request does not wait for numpy."""
@@ -285,9 +285,7 @@ def _finished(run: Run, presentation: Presentation, ran: bool) -> ExitCode:
         say("whole       when all parts are done, run it without --part: every reply is stored")
     if not all(model.startswith(PREFIX) for model in sweep.models):
         say(f"replies     {_replies(run)}")
-        paid = read_ledger(folder.path)
-        say(f"requests    {asked(sum_usage(paid.values()))}")
-        say_latency(paid)
+        say(f"requests    {asked(sum_usage(read_ledger(folder.path).values()))}")
     _caveats(origins(sweep, folder.path))
     first = sweep.problems[0].id
     say(f"transcript  {shlex.join(['oversight', 'show', str(folder.path), first])}")

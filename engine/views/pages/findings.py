@@ -7,7 +7,7 @@ from math import log10
 from typing import Any, TypeAlias
 
 from ....cache.reply import Usage
-from ...analysis.catalogue import analysis, names
+from ...analysis.catalogue import analysis
 from ...analysis.findings.chart import Axis, Chart, Point, Series
 from ...analysis.findings.finding import Column, Finding, Part, unmeasured
 from ...analysis.frontier import costs_part, sampled_costs
@@ -22,7 +22,7 @@ from ...models.accounting.ledger import UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.reader import RunReader
 from .links import Links, PageQuery, one_of
-from .strip import PAID, run_page
+from .strip import COST, PAID, measures_of, run_page
 
 
 def cost_page(run: RunReader, links: Links, query: PageQuery) -> str:
@@ -41,16 +41,14 @@ def cost_page(run: RunReader, links: Links, query: PageQuery) -> str:
     except EngineError as exc:
         facts.append(str(exc))
     if not ledger:
-        facts.append(
-            "The ledger is empty: models are simulated, or all replies came from the store."
-        )
+        facts.append("Nothing was paid: models are simulated, or all replies came from the store.")
     if paid.unconfirmed:
         facts.append(f"Up to {dollars(paid.unconfirmed)} more for unconfirmed requests.")
     return finding_page(
         run,
         links,
         Finding(tuple(parts)),
-        title="Cost",
+        title=COST,
         lead="Dollars paid per model, and the cost of each row by itself.",
         facts=facts,
     )
@@ -87,11 +85,6 @@ def _models(run: RunReader, ledger: Mapping[str, UsageTotals]) -> Part:
     return Part("models", "by model, as paid", columns, list(ledger.items()), notes, total=total)
 
 
-def measures_of(run: RunReader) -> list[str]:
-    """The names of the analyses that have a page, and suit the run."""
-    return [name for name in names() if (kind := analysis(name)).title and kind().suits(run)]
-
-
 def measure_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """An analysis, or the reason why it does not fit this run."""
     name = one_of(query.kind, measures_of(run), "measure")
@@ -112,26 +105,6 @@ def measure_page(run: RunReader, links: Links, query: PageQuery) -> str:
     )
 
 
-def more_page(run: RunReader, links: Links, query: PageQuery) -> str:
-    """The other pages of the run: those that have something to show."""
-    kinds = {name: analysis(name) for name in measures_of(run)}
-    pages = [
-        (links.to("failures"), "Failures and flags", "Why cells have no verdict, by cause."),
-        (links.to("cost"), "Cost", "Dollars paid per model, and the cost of each row by itself."),
-        *((links.to("measure", kind=n), kind.title, kind.lead) for n, kind in kinds.items()),
-        (links.to("search"), "Search", "Words in the transcripts, each with a link to its turn."),
-        (links.to("origin"), "Where this comes from", "Models, data, prompts, checks, versions."),
-    ]
-    return run_page(
-        "more",
-        run,
-        links,
-        title=f"more of {run.name}",
-        active_tab="more",
-        pages=[line for line in pages if line[0]],
-    )
-
-
 Linked: TypeAlias = tuple[tuple[str, str], ...]
 """Texts with their links."""
 
@@ -143,6 +116,9 @@ COLOURS = 10
 
 FINE = 20
 """Points up to which a frame shows each by itself, with its interval, as pictures do."""
+
+MOST_SPOTS = 12
+"""Points up to which the rows of each protocol have a separate frame."""
 
 SQUARES = 10
 """Squares of a side into which a crowded frame of probabilities is cut."""
@@ -172,6 +148,8 @@ class ShownLine:
     drawn: Estimate | None
     members: tuple["ShownLine", ...] = ()
     """The lines of a group."""
+    paired: bool = False
+    """Whether its drawing has the marks of its two members, not their mean."""
     band: tuple[float, float] | None = None
     """Drawn behind its estimate."""
     baseline: float | None = None
@@ -183,6 +161,12 @@ class ShownLine:
     """Whether its dot is hollow: its contrast does not hold after the correction."""
     fragile: str = ""
     """The event that could undo its verdict: the title of a hollow end of its interval."""
+
+    @property
+    def marks(self) -> tuple["ShownLine", ...]:
+        """The lines whose figures its drawing has."""
+        every = self.members if self.paired else (self,)
+        return tuple(one for one in every if one.drawn or (one.unmeasured and one.band))
 
     @property
     def ends(self) -> Iterator[float]:
@@ -303,7 +287,7 @@ def finding_page(
         run,
         links,
         title=f"{title}, {run.name}",
-        active_tab="more",
+        active_tab=title,
         heading=title,
         lead=lead,
         facts=(*facts, *finding.lead),
@@ -340,6 +324,7 @@ def shown_part(
             tuple(_cell(column, cell, line, links, line_links(line)) for column, cell in columns),
             estimate,
             tuple(map(shown, getattr(line, "members", ()))),
+            getattr(line, "paired", False),
             getattr(line, "band", None),
             getattr(line, "baseline", None),
             "" if part.other_figures else unmeasured(line),
@@ -397,11 +382,13 @@ def shown_chart(chart: Chart, links: Mapping[str, str]) -> ShownChart:
 
     links: by the name of a row, a series or a point.
     """
+    spots = sum(len(series.points) for series in chart.series if not series.joined)
+    together = spots > MOST_SPOTS and not chart.square
     framed: dict[str, list[Series]] = {}
     for series in chart.series:
         # The first word tells the frames apart, and the others the lines within each.
         first, several, _ = series.name.partition(" · ")
-        framed.setdefault(first if several else "", []).append(series)
+        framed.setdefault(first if several and not together else "", []).append(series)
     counts = {name: sum(len(series.points) for series in many) for name, many in framed.items()}
     points = [point for series in chart.series for point in series.points]
     up = [point.y for point in points]
@@ -435,7 +422,7 @@ def shown_chart(chart: Chart, links: Mapping[str, str]) -> ShownChart:
         count = counts[name]
         if chart.square and count > FINE and not any(series.joined for series in many):
             lines = [Line("", "s0", tuple(_counted(many)), False)]
-        elif name:
+        elif name or together:
             lines = [
                 line(series, tones.index(series.name.partition(" · ")[2]), count <= FINE)
                 for series in many
@@ -446,7 +433,7 @@ def shown_chart(chart: Chart, links: Mapping[str, str]) -> ShownChart:
                 # A line through the best of the points, as a frontier is.
                 lines = [replace(one, tone="rings") if one.joined else one for one in lines]
         frames.append(Frame(name, tuple(lines)))
-    if len(frames) == 1 and len(frames[0].lines) > 1:
+    if len(frames) == 1 and len(frames[0].lines) > 1 and not together:
         legend = tuple((series.name, series.tone) for series in frames[0].lines)
     elif 1 < len(tones) <= COLOURS and len(frames[0].lines) > 1:
         legend = tuple((name, f"s{n}") for n, name in enumerate(tones))

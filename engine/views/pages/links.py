@@ -84,7 +84,6 @@ ROUTES: Mapping[str, Route] = {
     "row": Route("/row/{row}", "transcript_page:row_page", ("show", "words", "order", "page")),
     "map": Route("/map", "answer:map_page"),
     "compare": Route("/compare", "answer:compare_page", ("first", "second")),
-    "more": Route("/more", "findings:more_page"),
     "problem": Route("/problem/{problem}", "answer:problem_page"),
     "reading": Route(
         READING, "transcript_page:reader_page", ("draw", "turns", "apart"), reckons=False

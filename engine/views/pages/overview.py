@@ -18,7 +18,6 @@ from ...analysis.findings.finding import (
     estimated,
     figure,
     number,
-    share,
     shared,
     word,
 )
@@ -39,7 +38,7 @@ from ...analysis.reports.summary import COUNTED, counted_problems, lead_of, sett
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.contrasts import Contrast
 from ...display.table import NONE, NOT_MEASURED
-from ...display.text import dollars, short
+from ...display.text import counted, dollars, short
 from ...errors import EngineError
 from ...run.listing import state_of
 from ...run.reader import RunReader
@@ -47,7 +46,7 @@ from ...run.run_folder import REPORT, SWEEP
 from ...system.files import holder
 from .findings import Linked, ShownPart, figure_of, finding_page, shown_part
 from .links import REPORT_FILES, Links, PageQuery, one_of
-from .strip import COLUMNS, TILES, Watcher, run_page
+from .strip import COLUMNS, FAILURES, TILES, Watcher, run_page
 
 READ = 3
 """Transcripts that are linked for each cause."""
@@ -59,7 +58,6 @@ class Cause:
 
     cause: str
     count: int
-    share: float
     quote: str
     """The message of one of them."""
     links: dict[str, Linked]
@@ -82,14 +80,14 @@ def causes_part(run: RunReader, completed: RunRows, links: Links, most: int | No
         seat = f"{example.seat}: " if example.seat else ""
         text = clipped(f"{called(kind)}: {seat}{example.message}")
         quote = clipped(example.raw)
-        lines.append(_cause(run, links, text, cells, len(completed.table.failed), quote))
+        lines.append(_cause(run, links, text, cells, quote))
     hints = [HINTS[kind] for kind in dict.fromkeys(kind for kind, _ in alike) if kind in HINTS]
     notes = [f"{hint[:1].upper()}{hint[1:]}." for hint in hints] if most is None else []
     if most and len(every) > most:
         notes.append(f"{len(every) - most:,} more causes are on the page of failures and flags.")
     title = f"{len(failures):,} of {int(completed.table.ended.sum()):,} cells failed, by cause"
     columns = [word("cause", "cause"), *[word("for example", "quote")] * (most is None)]
-    columns += [word("read", "read"), number("cells", "count"), share("share", "share")]
+    columns += [word("read", "read"), number("cells", "count")]
     return Part("causes", title, columns, lines, notes)
 
 
@@ -103,7 +101,7 @@ def failures_page(run: RunReader, links: Links, query: PageQuery) -> str:
         cells = [at for at, counts in sorted(marked.items()) if counts.get(name)]
         if cells:
             cause = name.replace("_", " ")
-            doubts.append(_cause(run, links, cause, cells, int(table.ended.sum()), ""))
+            doubts.append(_cause(run, links, cause, cells))
     facts = []
     if table.failed:
         facts.append(
@@ -112,24 +110,21 @@ def failures_page(run: RunReader, links: Links, query: PageQuery) -> str:
         )
     elif not doubts:
         facts.append(f"No cell failed or is flagged, of {table.ended.sum():,} cells.")
-    columns = [word("flag", "cause"), word("read", "read")]
-    columns += [number("cells", "count"), share("share", "share")]
+    columns = [word("flag", "cause"), word("read", "read"), number("cells", "count")]
     about = "The verdict counts; the bounds on the overview show what it could change."
     in_doubt = Part("doubts", f"{len(marked):,} flagged cells", columns, doubts, (about,))
     return finding_page(
         run,
         links,
         Finding((causes_part(run, completed, links), in_doubt)),
-        title="Failures and flags",
+        title=FAILURES,
         lead="Cells that ended without a verdict, by cause; then flagged verdicts.",
         facts=facts,
     )
 
 
-def _cause(
-    run: RunReader, links: Links, name: str, cells: list[int], all: int, quote: str
-) -> Cause:
-    return Cause(name, len(cells), len(cells) / all, quote, {"read": read_links(run, links, cells)})
+def _cause(run: RunReader, links: Links, name: str, cells: list[int], quote: str = "") -> Cause:
+    return Cause(name, len(cells), quote, {"read": read_links(run, links, cells)})
 
 
 def read_links(run: RunReader, links: Links, cells: Sequence[int]) -> Linked:
@@ -139,8 +134,8 @@ def read_links(run: RunReader, links: Links, cells: Sequence[int]) -> Linked:
     return tuple((f"{n}", link) for n, link in enumerate(dict.fromkeys(read), 1))
 
 
-MOST_OPEN = 30
-"""Rows from which on groups are closed at first."""
+SCORES = ("brier", "log", "accuracy")
+"""Scores in the menu; the address of the page takes each of them."""
 
 WORST = 5
 """Problems, and causes of failures, that the overview names."""
@@ -158,6 +153,8 @@ class OverviewRow(NamedTuple):
     baseline: float | None
     """The naive judge's ASD."""
     members: tuple["OverviewRow", ...] = ()
+    paired: bool = False
+    """Whether its two members differ in the judge alone: one line has the marks of both."""
     readings: Linked = ()
     """Of a row without a measurement, some of its failed cells."""
 
@@ -207,6 +204,7 @@ def overview_page(run: RunReader, links: Links, query: PageQuery) -> str:
     running = holder(run.folder) is not None
     family = verdicts(results)
     query = query if family.contrasts else replace(query, plot="asd")
+    table = _table(run, completed, results, by, links, query.plot)
     return run_page(
         "overview",
         run,
@@ -215,16 +213,16 @@ def overview_page(run: RunReader, links: Links, query: PageQuery) -> str:
         active_tab="overview",
         headline=family.headline,
         notes=[*_notes(results, family)],
-        facts=_facts(run, results, state_of(running, finished, run.manifest.cells)),
-        rows=_table(run, completed, results, by, links, query.plot),
-        closed=len(rows) > MOST_OPEN,
+        facts=" · ".join(_facts(run, results, state_of(running, finished, run.manifest.cells))),
+        rows=table,
+        judges=judges_of(run) if any(line.paired for line in table.lines) else (),
         drawing=figure_of(run, links, query.plot, query.score),
         query=query,
         by=by,
         groups=groups,
         names=row_names(rows),
         score_name=SCORE_NAMES[query.score],
-        scores=run.scores,
+        scores=[score for score in SCORES if score in run.scores],
         missing=sum(row.missing for row in results.rows),
         files=[end for end in REPORT_FILES if (run.folder / REPORT / f"report.{end}").exists()],
         strip=Watcher(run).snapshot() if running and links.events else None,
@@ -274,11 +272,17 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
     ]
 
 
+def judges_of(run: RunReader) -> list[str]:
+    """The judges of a run, each once."""
+    return list(dict.fromkeys(row.shown_judge for row in run.sweep.rows))
+
+
 def _table(
     run: RunReader, completed: RunRows, results: Results, by: str, links: Links, plot: str
 ) -> ShownPart:
     """The rows by group, each group with its mean; naive judges first. plot: `asd` or `lift`."""
-    names, head, asd = row_names(run.sweep.rows), by.replace("_", " "), plot == "asd"
+    every_row, head, asd = run.sweep.rows, by.replace("_", " "), plot == "asd"
+    names = row_names(every_row)
     failed_cells: dict[int, list[int]] = {}
     for at in sorted(completed.table.failed):
         failed_cells.setdefault(run.where(at)[0].row, []).append(at)
@@ -301,7 +305,9 @@ def _table(
         rows = tuple(line(n, group.size == 1) for n in group.rows)
         baselines = [row.baseline for row in rows if row.baseline is not None]
         mean, failed = fmean(baselines) if baselines else None, sum(row.failed for row in rows)
-        total = OverviewRow(group.group[0] or NONE, group, failed, {}, None, mean, rows)
+        alike = {(every_row[n].kind, every_row[n].agent) for n in group.rows}
+        paired = len(judges_of(run)) == len(rows) == 2 and len(alike) == 1
+        total = OverviewRow(group.group[0] or NONE, group, failed, {}, None, mean, rows, paired)
         lines.append(total if rows[1:] else rows[0])
     lift = Column("lift", lambda line: lifted(line.result.lift, line.contrast), ("lift",),
                   attrgetter("result.lift"))  # fmt: skip
@@ -310,29 +316,32 @@ def _table(
         word(head, "name"),
         *(scores if asd else reversed(scores)),
         column("accuracy", "result.accuracy", shared),
-        Column("n", lambda line: counted_problems(line.result), ("n",), attrgetter("result.n")),
-        number("failed", "failed"),
     ]
-    contrasts = [
-        line.contrast for total in lines for line in (total, *total.members) if line.contrast
-    ]
-    notes = (*rare_errors(contrasts), *same_verdicts(contrasts), COUNTED)
+    every = [one for total in lines for one in (total, *total.members)]
+    unequal = len({counted_problems(one.result) for one in every}) > 1
+    if unequal:
+        columns.append(
+            Column("n", lambda line: counted_problems(line.result), ("n",), attrgetter("result.n"))
+        )
+    if any(one.failed for one in every):
+        columns.append(number("failed", "failed"))
+    contrasts = [one.contrast for one in every if one.contrast]
+    notes = (*rare_errors(contrasts), *same_verdicts(contrasts), *[COUNTED] * unequal)
     return shown_part(Part("", "Rows", columns, lines, notes), {})
 
 
-def _facts(run: RunReader, results: Results, state: str) -> list[tuple[str, str]]:
-    cells = sum(row.cells - row.missing for row in results.rows)
+def _facts(run: RunReader, results: Results, state: str) -> Iterator[str]:
+    """The line under the heading."""
     agents = {row.shown_agent for row in run.sweep.rows} - {""}
     judges = {row.shown_judge for row in run.sweep.rows} - {""}
     alone = [(role, *ids) for role, ids in (("agent", agents), ("judge", judges)) if len(ids) == 1]
-    return [
-        ("state", state),
-        ("cells", f"{cells:,} of {run.manifest.cells:,}"),
-        ("failed", f"{results.failed:,}"),
-        ("rows", f"{len(results.rows):,}"),
-        ("problems", f"{max((row.n for row in results.rows), default=0):,}"),
-        *((role, name) for role, name in alone),
-    ]
+    missing = sum(row.missing for row in results.rows)
+    yield state
+    if missing:
+        yield f"{run.manifest.cells - missing:,} of {run.manifest.cells:,} cells"
+    yield counted(len(results.rows), "row")
+    yield counted(max((row.n for row in results.rows), default=0), "problem")
+    yield from (f"{role} {name}" for role, name in alone)
 
 
 def _beside(

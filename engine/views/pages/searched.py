@@ -53,7 +53,7 @@ def search_page(run: RunReader, links: Links, page_query: PageQuery, parts: int 
         run,
         links,
         title=f"search in {run.name}",
-        active_tab="more",
+        active_tab="search",
         words=words,
         fault=fault,
         hits=hits,

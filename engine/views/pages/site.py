@@ -22,9 +22,9 @@ from ...run.reader_notes import read_notes
 from ...run.run_folder import REPORT
 from ...system.files import read_bounded, replace_file, unwritable
 from .environment import EVERY, static
-from .findings import measures_of
 from .links import PageQuery, SiteLinks, page_of, parts
 from .searched import SearchedTexts, search_page
+from .strip import measures_of
 from .transcript_page import Transcripts, called_page, calls_section, readers_page, section
 from .transcript_view import ends_of, reading_page
 
@@ -173,7 +173,7 @@ def _pages(run: RunReader, places: list[Place]) -> Iterator[tuple[str, str, dict
     """(file, page, parameters) of all pages except transcripts."""
     yield "index.html", "overview", {}
     yield "index-lift.html", "overview", {"plot": "lift"}
-    for page in ("transcripts", "map", "compare", "more", "failures", "cost", "origin"):
+    for page in ("transcripts", "map", "compare", "failures", "cost", "origin"):
         yield f"{page}.html", page, {}
     for kind in measures_of(run):
         yield f"measure-{kind}.html", "measure", {"kind": kind}

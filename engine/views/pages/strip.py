@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import isnan, nan
 from typing import Any
 
+from ...analysis.catalogue import analysis, names
 from ...analysis.findings.finding import Column
 from ...display.table import NONE
 from ...display.text import dollars, duration, printable, short
@@ -192,9 +193,23 @@ class Provenance:
     line: str
 
 
+FAILURES, COST, ORIGIN = "Failures and flags", "Cost", "Where this comes from"
+"""Titles of pages, and of their entries in the menu."""
+
+
+def measures_of(run: RunReader) -> list[str]:
+    """The names of the analyses that have a page, and suit the run."""
+    return [name for name in names() if (kind := analysis(name)).title and kind().suits(run)]
+
+
 def run_page(template: str, run: RunReader, links: Links, **values: Any) -> str:
     """One page about a run, with its origin in the foot. values: title, active_tab, and others."""
-    return page(template, links, run_name=run.name, origin=provenance(run), **values)
+    menu: list[tuple[str, str]] = []
+    if links.to("overview"):
+        measures = [(analysis(n).title, links.to("measure", kind=n)) for n in measures_of(run)]
+        menu = [(FAILURES, links.to("failures")), (COST, links.to("cost")), *measures]
+        menu.append((ORIGIN, links.to("origin")))
+    return page(template, links, run_name=run.name, origin=provenance(run), menu=menu, **values)
 
 
 def provenance(run: RunReader) -> Provenance:
@@ -223,7 +238,7 @@ def origin_page(run: RunReader, links: Links, query: PageQuery) -> str:
     if links.selection:
         facts.append(("this site", links.selection))
     title = f"where {run.name} comes from"
-    return run_page("origin", run, links, title=title, active_tab="more", facts=facts)
+    return run_page("origin", run, links, title=title, active_tab=ORIGIN, facts=facts)
 
 
 def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:

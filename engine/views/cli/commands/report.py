@@ -8,14 +8,13 @@ from ....analysis.reporting import Report
 from ....analysis.reports.formats import FORMATS
 from ....analysis.reports.report import below_one_another
 from ....analysis.rows import read_rows
-from ....models.accounting.ledger_file import read_ledger
 from ....run.listing import UNREADABLE
 from ....run.reader import RunReader
 from ....system.settings import argument, flag
 from ..exit_codes import ExitCode
 from ..flags import SCORE, as_command
 from ..naming import RunOrPack
-from ..output import say, say_latency, show, width
+from ..output import say, show, width
 
 
 @as_command
@@ -41,7 +40,6 @@ def command(
     run, *others = runs
     if not others:
         show(how.sourced(read_rows(RunReader(run)), score).text(format, width()))
-        say_latency(read_ledger(run))
         return
     if how != Report(how.interval, by=(), columns=()):
         raise click.UsageError("several runs take --score, --interval and --format alone")

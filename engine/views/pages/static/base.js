@@ -136,17 +136,8 @@
   function fold(button, open) {
     button.setAttribute("aria-expanded", String(open));
     all(".member", button.closest("tbody")).forEach((row) => ["open", "asked"].forEach((name) => row.classList.toggle(name, open)));
-    button.closest("table").classList.add("closed");
   }
-  all(".fold").forEach((button) => {
-    if (button.getAttribute("aria-expanded") === "true") fold(button, true);
-    button.addEventListener("click", () => fold(button, button.getAttribute("aria-expanded") !== "true"));
-  });
-  if (byId("unfold")) byId("unfold").addEventListener("click", (event) => {
-    const open = event.target.textContent.startsWith("Open");
-    all(".fold").forEach((button) => fold(button, open));
-    event.target.textContent = open ? "Close all groups" : "Open all rows";
-  });
+  all(".fold").forEach((button) => button.addEventListener("click", () => fold(button, button.getAttribute("aria-expanded") !== "true")));
 
   /* On narrow screens, lines of wide tables are cards with named figures. */
   all("table.forest").forEach((table) => {
@@ -387,12 +378,15 @@
     to.scrollIntoView({ block: "nearest" });
     return true;
   }
+  const menu = document.querySelector(".views details");
+  document.addEventListener("click", (event) => { if (menu && !menu.contains(event.target)) menu.open = false; });
   function follow(key) {
     const current = document.querySelector(".reading:target") || all(".reading")[0];
-    const links = all("a[data-key]").filter((link) => link.dataset.key === key);
+    const links = all("[data-key]").filter((link) => link.dataset.key === key);
     const link = links.find((a) => current && current.contains(a)) || links.filter(visible)[0];
     if (!link) return false;
     link.click();
+    if (menu && menu.contains(link) && menu.open) all("a", menu)[0].focus();
     return true;
   }
   document.addEventListener("keydown", (event) => {
@@ -403,6 +397,7 @@
       return;
     }
     if (help.open || (note && note.open)) return;
+    if (event.key === "Escape" && menu && menu.open) { menu.open = false; menu.firstElementChild.focus(); }
     const done = {
       "?": () => { help.showModal(); return true; },
       x: () => { turnTheme(); return true; },
