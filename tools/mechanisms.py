@@ -1,4 +1,4 @@
-"""The tables of mechanisms in docs/protocols.md, made from the protocols and tests themselves.
+"""The tables and diagrams of mechanisms in docs/protocols.md, from the protocols and tests.
 
 Write them again with: python -m tools.mechanisms
 """
@@ -16,13 +16,32 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import Protocol
 from tests.world import calls, plain
 from tools.claims import claims_of, formula
+from tools.seats import PICTURES, blocks_of, described, diagram
 from tools.sharing import shared
 
 ROOT = Path(__file__).parents[1]
 TESTS, DOCS = ROOT / "tests", ROOT / "docs" / "protocols.md"
 COUNTED = (
-    "| in a sweep file | class and file | lines | calls in world A, B | shared | paid in all |"
+    "| in a sweep file, and its seats in world A | class and file, paper | lines "
+    "| calls in world A, B | shared | paid in all |"
 )
+PAPERS = {
+    "consultancy interactive_debate": "Khan et al. 2024",
+    "double_consultancy": "Arnesen et al. 2024",
+    "debate debate_game": "Irving, Christiano and Amodei 2018",
+    "open_trust": "Sudhir et al. 2025",
+    "open_consultancy open_debate": "Roger 2024; Kenton et al. 2024",
+    "cross_examination": "Barnes and Christiano 2020",
+    "critique proposer_critic": "Saunders et al. 2022",
+    "debate_feedback": "Cheng et al. 2024",
+    "market_making adversarial_propaganda": "Hubinger 2020",
+    "amplification": "Christiano, Shlegeris and Amodei 2018",
+    "recursive_reward_modelling": "Leike et al. 2018",
+    "doubly_efficient_debate": "Brown-Cohen, Irving and Piliouras 2024",
+    "prover_estimator_debate": "Brown-Cohen, Irving and Piliouras 2025",
+    "weak_to_strong": "Burns et al. 2023; Lang, Huang and Li 2025",
+}
+"""Papers of mechanisms; the docstring of each file has their numbers."""
 CLAIMED = "| mechanism | a liar gains | over | the truth loses | given | checked by |"
 KNOWN = "| mechanism | expected result |"
 
@@ -139,7 +158,16 @@ def _counted(name: str, kind: type, protocol: Protocol) -> str:
     link = f"[`{kind.__name__}`](../{file.relative_to(DOCS.parents[1])})"
     long = len(file.read_text().splitlines())
     calls_made = f"{len(a)}, {len(b)} | {len(a & b)} | {len(a | b)}"
-    return f"| `{name}` | {link} | {long} | {calls_made} |"
+    paper = next((paper for names, paper in PAPERS.items() if name in names.split()), "")
+    file_and_paper = f"{link}<br>{paper}" if paper else link
+    return f"| `{name}`{pictured(name)} | {file_and_paper} | {long} | {calls_made} |"
+
+
+def pictured(name: str) -> str:
+    """The diagram of a mechanism, as Markdown; empty for a judge."""
+    if name not in PROTOCOLS:
+        return ""
+    return f"<br>![{described(blocks_of(name))}](pictures/seats/{name}.svg)"
 
 
 def known() -> str:
@@ -231,3 +259,5 @@ def write(name: str) -> None:
 if __name__ == "__main__":
     for table in TABLES:
         write(table)
+    for mechanism in PROTOCOLS:
+        (PICTURES / f"{mechanism}.svg").write_text(diagram(mechanism, blocks_of(mechanism)))

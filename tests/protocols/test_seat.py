@@ -17,7 +17,9 @@ from oversight.protocols.seat import Seat, hear
 from oversight.protocols.transcript import Transcript, Turn
 from tests import virtual
 from tests.fakes import APPLES, CRATES, Scripted
+from tests.world import plain
 from tools.mechanisms import DOCS, TABLES, TRUTHS, written
+from tools.seats import PICTURES, blocks_of, columns, diagram
 from tools.sharing import LONGER, PAIRS, counts
 
 TRANSCRIPT = Transcript(CRATES)
@@ -129,6 +131,14 @@ README = DOCS.parents[1] / "README.md"
 @pytest.mark.parametrize("table", TABLES)
 def test_document_agrees_with_every_mechanism(table):
     assert written(table) == TABLES[table](), "write it anew with: python -m tools.mechanisms"
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_diagram_of_a_mechanism_shows_its_seats(name):
+    blocks = blocks_of(name)
+    assert (PICTURES / f"{name}.svg").read_text() == diagram(name, blocks), "make docs"
+    steps = [step for block, times in blocks for step in block * times]
+    assert columns(plain(PROTOCOLS[name])) == steps
 
 
 @pytest.mark.parametrize("view", [pair for pair in PAIRS if pair.why == LONGER], ids=str)
