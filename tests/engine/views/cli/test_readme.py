@@ -119,16 +119,27 @@ PAGE = ROOT / "docs" / "tutorial.md"
 @pytest.mark.wire
 def test_tutorial_makes_a_table_a_figure_and_a_pack(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra `plots` is not installed")
-    for block in blocks(PAGE, "csv", "python", "yaml", "sh"):
+    claims = (ROOT / "examples" / "claims.csv").read_text()
+    (tmp_path / "claims.csv").write_text(claims)
+    outputs = ""
+    for block in blocks(PAGE, "csv", "text", "python", "yaml", "sh"):
         where = f"{block.page.name}:{block.line}"
-        if name := "claims.csv" if block.language == "csv" else block.name:
-            (tmp_path / name).write_text(block.text)
+        if block.language == "csv":
+            assert claims.startswith(block.text) and len(claims.splitlines()) == 25
+        if block.language == "text":
+            lines = [line.split() for line in block.text.splitlines()]
+            printed = [line.split() for line in outputs.splitlines()]
+            assert [line for line in printed if line in lines] == lines, where
+            assert [line[-2] for line in lines[1:]] == ["better", "better", "worse"]
+        if block.name:
+            (tmp_path / block.name).write_text(block.text)
         if block.language == "sh":
             for line in block.text.splitlines():
                 program, *words = shlex.split(line, comments=True)
                 ended = oversight(*words, cwd=tmp_path)
                 assert (program, ended.code) == ("oversight", 0), f"{where}: {line}\n{ended.err}"
                 assert ended.out + ended.err, f"{where}: {line} printed nothing"
+                outputs += ended.out
     looked = ran((tmp_path / "look.py").read_text(), tmp_path)
     assert "two objections" in looked and "'asd_low': " in looked
     for file in ("asd.pdf", "asd.csv", "tables/rows.csv", "claims.oversight", "worlds.svg"):
