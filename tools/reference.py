@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 import click
 
 from oversight.cache.call import Request
-from oversight.engine.analysis.reports.frames import DECLARED, TABLES
+from oversight.engine.analysis.reports.frames import DECLARED, TABLES, TableColumn
 from oversight.engine.extensions.simulation.model import PRESETS, SimModel
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.providers.catalogue import entry, provider_names
@@ -48,11 +48,11 @@ ROLE_WORDS = {
     Judge: "a judge",
     Shot: "examples: data sets, as under `problems`",
 }
-TYPE_WORDS = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+TYPE_WORDS = {bool: "flag", int: "integer", float: "number", str: "text"}
 
 
 Row: TypeAlias = tuple[str, ...]
-"""A setting, what it takes, its default, and its meaning."""
+"""A setting, its type with the default, and its meaning."""
 
 MARKED = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 """Generated parts of a page, between marks that name them; the rest is written by hand."""
@@ -180,13 +180,24 @@ def _line(row: tuple[str, ...]) -> str:
 
 
 def _tables() -> Iterator[str]:
-    """The columns of the tables of a run."""
+    """The columns of the tables of a run; columns of several tables once."""
+    named = {name: column for columns in TABLES.values() for name, column in columns.items()}
+    count = Counter(name for columns in TABLES.values() for name in columns)
+    yield "### Columns of several tables\n"
+    yield from _columns(pair for pair in named.items() if count[pair[0]] > 1)
     for table, columns in TABLES.items():
         yield f"### {table}\n\n{DECLARED['about'][table]}\n"
-        yield "| column | kind | unit or range | |\n|---|---|---|---|"
-        for name, its in columns.items():
-            yield f"| `{name}` | {its.kind} | {its.unit or '–'} | {its.sentence} |"
-        yield ""
+        if shared := [f"`{name}`" for name in columns if count[name] > 1]:
+            yield f"Also {', '.join(shared)}.\n"
+        yield from _columns((n, column) for n, column in columns.items() if count[n] == 1)
+
+
+def _columns(columns: Iterable[tuple[str, TableColumn]]) -> Iterator[str]:
+    yield "| column | kind, unit or range | |\n|---|---|---|"
+    for name, column in columns:
+        kind = f"{column.kind}, {column.unit}" if column.unit else column.kind
+        yield f"| `{name}` | {kind} | {column.sentence} |"
+    yield ""
 
 
 PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
@@ -213,7 +224,7 @@ def _rows(*classes: type[Any], without: Iterable[str] = ()) -> list[Row]:
     types_ = fields_of(*classes)
     of = {id(field): cls for cls in classes for field in fields(cls)}
     return [
-        (f"`{each.name}`", _type(types_[each.name]), _default(cls, each), _doc(cls, each))
+        (f"`{each.name}`", _valued(types_[each.name], _default(cls, each)), _doc(cls, each))
         for each in settings_of(*classes)
         for cls in [of[id(each)]]
         if each.name not in without
@@ -222,8 +233,8 @@ def _rows(*classes: type[Any], without: Iterable[str] = ()) -> list[Row]:
 
 def _tabled(rows: Iterable[Row]) -> Iterator[str]:
     if rows := list(rows):
-        yield "| setting | takes | default | meaning |"
-        yield "|---|---|---|---|"
+        yield "| setting | value | meaning |"
+        yield "|---|---|---|"
         yield from (f"| {' | '.join(row)} |" for row in rows)
         yield ""
 
@@ -233,6 +244,17 @@ def _commonest(rows: Iterable[Row]) -> list[Row]:
     often = Counter(rows)
     by_name = {row[0]: row for row, _ in reversed(often.most_common())}
     return [row for row in often if often[row] >= SHARED and by_name[row[0]] == row]
+
+
+def _valued(type_: Any, default: str) -> str:
+    """A type with its default: in bold among names, else behind it."""
+    if get_origin(type_) is Literal:
+        return ", ".join(
+            f"**{name}**" if name == default else name for name in map(_value, get_args(type_))
+        )
+    if default in ("none", "`null`"):
+        return _type(type_).removesuffix(" or `null`")
+    return f"{_type(type_)} {default}"
 
 
 def _type(type_: Any) -> str:
@@ -254,7 +276,7 @@ def _type(type_: Any) -> str:
 
 def _default(cls: type[Any], field: "Field[Any]") -> str:
     if field.default is MISSING:
-        return "the file's" if cls is Top else "*needed*"
+        return "none" if cls is Top else "*needed*"
     return _value(field.default)
 
 

@@ -336,12 +336,12 @@ OWN_SWEEP = flag(
 JSON = flag("Print JSON.", name="--json", default=False)
 STORE = setting(FolderSettings, "store")
 RECORDED_STORE = flag(
-    "Folder of the reply store. Default: the store that the run was made with.",
+    "Store of the replies. Default: the run's.",
     metavar="PATH|URL",
 )
 """`--store` of commands that read the replies of runs."""
 RUN_STORE = flag(
-    "Where replies are kept. Default: the store that the run was made with.",
+    "Store of the replies. Default: the run's.",
     metavar="FOLDER|URL",
 )
 """`--store` of commands that ask more about a run, and store the replies."""
