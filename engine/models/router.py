@@ -185,9 +185,8 @@ class Router:
         if model not in self._senders:
             # Imported late: a run on simulated models does not need them.
             from ..providers.connecting import connect
-            from ..providers.wire import keeps_prefixes, kept_prefix
+            from ..providers.wire import PrefixWarmup, keeps_prefixes, kept_prefix
             from .limits.concurrency import Connections
-            from .prefix_warmup import PrefixWarmup
             from .sender import Sender
 
             provider, api = provider_of(model), self.directory.api(model)

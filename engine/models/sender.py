@@ -6,17 +6,16 @@ from collections.abc import Callable
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ..errors import EngineError, Malformed
-from ..providers.fault_table import HeaderLimits
+from ..providers.fault import HeaderLimits
 from ..providers.provider import HttpProvider
 from ..stop import StopToken
 from ..tokens import CAUTION, prompt_tokens
 from .accounting.budget import ModelBudget
 from .accounting.ledger import ABANDONED, Accounting, fate
-from .limits.breaker import GIVE_UP
+from .limits.breaker import GIVE_UP, Tries
 from .limits.concurrency import Connections
 from .limits.limits import Limits
 from .limits.rate_limiter import RateLimiter
-from .limits.tries import Tries
 
 
 class Sender:

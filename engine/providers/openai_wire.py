@@ -10,7 +10,7 @@ import orjson
 from ...cache.call import Call, Effort, Message
 from ...cache.reply import Reply, Token, ToolCall, Usage
 from .capabilities import Abilities
-from .fault_table import stop_meaning
+from .fault import stop_meaning
 from .payload import (
     PARAMETERS,
     brief,

@@ -9,7 +9,7 @@ import msgspec
 from ...cache.call import Call
 from ...cache.reply import Reply
 from ..errors import EngineError, KeyEchoed, Malformed
-from .fault_table import LIMIT_HEADERS, HeaderLimits, stated_limits
+from .fault import LIMIT_HEADERS, HeaderLimits, stated_limits
 from .transport import HIDDEN, NOTHING, Response, Transport, forget
 from .wire import Wire
 

@@ -1,18 +1,24 @@
-"""A worker: a process that attempts the cells it is given, on this machine or another one.
+"""Workers, processes that attempt the cells they are given, and dealing out cells to them.
 
-It holds nothing durable: replies are in the store, and outcomes go back to the driver, the process
-that writes the run. The two take turns: a `Turn` brings cells and orders, and its `Answer` brings
-the events since. A turn that was not answered is repeated, which changes nothing.
+A worker holds nothing durable: replies are in the store, and outcomes go back to the driver, the
+process that writes the run. The two take turns: a `Turn` brings cells and orders, and its `Answer`
+brings the events since. A turn that was not answered is repeated, which changes nothing.
+
+The cells of a problem share calls. While many problems are left, a worker takes whole problems, so
+that its cache asks each call once. Cells of the last problems, and of lost workers, go to all
+workers with room; there, a worker claims each call before it asks it.
 """
 
 import asyncio
+import math
 import pickle
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ...cache.cache import CacheStatistics
 from ...cache.call import Call
@@ -21,8 +27,11 @@ from ...cache.reply import Reply
 from ..errors import Halt, UsageError
 from ..models.accounting.budget import Budget
 from ..models.accounting.ledger import Accounting, UsageTotals
-from ..models.reached import Reached
+from ..models.directory import Directory
 from ..models.router import Router
+from ..providers.catalogue import entry, provider_of
+from ..providers.keys import missing_key
+from ..providers.settings import Environment, environment
 from ..providers.simulated import PREFIX
 from ..sweep.code import CodeFile, combined, row_codes
 from ..sweep.sweep import Cell, Sweep
@@ -36,6 +45,220 @@ from .record.values import RecordedCell
 from .schedule import Schedule
 from .settings import RunSettings
 from .stores import open_store, store_name
+
+LIVES = 3
+"""Workers that a cell may end before it fails; it was alone on the last one."""
+LAST_PROBLEMS = 2
+"""Problems per worker, at the end of a run, that all workers share."""
+
+
+@dataclass(eq=False)
+class Hand:
+    """The cells and claims of one worker."""
+
+    room: int = 0
+    """Cells that keep it busy."""
+    under_way: dict[int, Cell] = field(default_factory=dict)
+    waiting: deque[Cell] = field(default_factory=deque)
+    """Cells of problems that no other worker takes."""
+    granted: list[tuple[str, bool]] = field(default_factory=list)
+    """Calls that it may ask now, and whether another worker has paid for them."""
+
+
+class Deal:
+    """Deals out the cells of an order."""
+
+    def __init__(
+        self, schedule: Schedule[Cell, RecordedCell], sweep: Sweep, ended: bytearray, workers: int
+    ) -> None:
+        """ended: by place, not 0 for a cell that has an outcome."""
+        self._schedule, self._sweep = schedule, sweep
+        spans = map(sweep.span, range(len(sweep.problems)))
+        open_ones = [n for n, span in enumerate(spans) if not all(ended[span.start : span.stop])]
+        self._shared = {*open_ones[-LAST_PROBLEMS * workers :]}
+        """Problems whose cells go to all workers."""
+        self._left = ended.count(0)
+        self._hands: list[Hand] = []
+        self._ahead: Cell | None = None
+        """The next cell of the order, if it was looked at."""
+        self._exhausted = False
+        self._returned: deque[Cell] = deque()
+        """Cells of lost workers."""
+        self._deaths: Counter[int] = Counter()
+        """By place, workers that ended by themselves while the cell was under way."""
+        self._claims: dict[str, deque[Hand]] = {}
+        """By call, the worker that may ask it, and those that wait."""
+        self._paid: set[str] = set()
+
+    def join(self, hand: Hand) -> None:
+        """Deal to one more worker."""
+        self._hands.append(hand)
+
+    def is_shared(self, cell: Cell) -> bool:
+        """Whether the worker must claim the calls of a cell."""
+        return self._sweep.problem_at(cell.place) in self._shared
+
+    @property
+    def idle(self) -> bool:
+        """Whether no cell is under way."""
+        return not any(hand.under_way for hand in self._hands)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every cell of the order has ended."""
+        waiting = self._returned or any(hand.waiting for hand in self._hands)
+        return self._exhausted and not waiting and self.idle
+
+    async def take(self, hand: Hand) -> list[Cell]:
+        """The cells that a worker begins now: as many as it has room for, and at most its share of
+        those that are left, so that all workers are busy to the end."""
+        cells: list[Cell] = []
+        rooms = sum(other.room for other in self._hands)
+        room: float = min(hand.room, max(math.ceil(self._left * hand.room / rooms), 1))
+        if self._deaths:
+            room = min([room, *map(self._company, hand.under_way.values())])
+        while len(hand.under_way) < room and (cell := await self._next(hand)) is not None:
+            hand.under_way[cell.place] = cell
+            room = min(room, self._company(cell))
+            cells.append(cell)
+        return cells
+
+    def record_result(self, hand: Hand, place: int, result: RecordedCell | None) -> None:
+        """Take note of how a cell ended; without a result at a stop."""
+        self._left -= result is not None
+        self._schedule.record_result(hand.under_way.pop(place), result)
+
+    def lose(self, hand: Hand, *, by_itself: bool) -> Cell | None:
+        """Give the cells of a lost worker to the others.
+
+        by_itself: whether the worker ended, and not its machine. Then a cell under way may be the
+        cause: it begins again with fewer others each time. Returns the cell that was alone on the
+        last of `LIVES` workers, which stays under way until `ended`.
+        """
+        cells, guilty = [*hand.under_way.values()], None
+        if by_itself:
+            self._deaths.update(hand.under_way.keys())
+            if len(cells) == 1 and self._deaths[cells[0].place] >= LIVES:
+                guilty = cells.pop()
+        self._hands.remove(hand)
+        hand.under_way = {} if guilty is None else {guilty.place: guilty}
+        cells += hand.waiting
+        self._shared.update(self._sweep.problem_at(cell.place) for cell in cells)
+        self._returned.extend(cells)
+        for call in [call for call, hands in self._claims.items() if hand in hands]:
+            self.release(hand, call, paid=False)
+        return guilty
+
+    def claim(self, hand: Hand, call: str) -> None:
+        """A worker wants to ask a call: it may as soon as no other worker is asking it."""
+        hands = self._claims.setdefault(call, deque())
+        hands.append(hand)
+        if hands[0] is hand:
+            hand.granted.append((call, call in self._paid))
+
+    def release(self, hand: Hand, call: str, paid: bool) -> None:
+        """A worker has asked a call; paid: and paid for it."""
+        if paid:
+            self._paid.add(call)
+        hands = self._claims[call]
+        first = hands[0]
+        hands.remove(hand)
+        if not hands:
+            del self._claims[call]
+        elif hands[0] is not first:
+            hands[0].granted.append((call, call in self._paid))
+
+    def _company(self, cell: Cell) -> float:
+        """Cells that may be under way on one worker with a cell that may have ended others."""
+        deaths = self._deaths[cell.place]
+        hand_room = max(other.room for other in self._hands)
+        return max(hand_room >> 3 * deaths, 1) if deaths else math.inf
+
+    async def _next(self, hand: Hand) -> Cell | None:
+        if self._returned:
+            # Where it must wait for others to end, none begins: else it would wait forever.
+            if len(hand.under_way) < self._company(self._returned[0]):
+                return self._returned.popleft()
+            return None
+        if hand.waiting:
+            return hand.waiting.popleft()
+        cell, self._ahead = self._ahead or await self._pull(), None
+        if cell is not None and not self.is_shared(cell):
+            number = self._sweep.problem_at(cell.place)
+            while (after := await self._pull()) is not None:
+                if self._sweep.problem_at(after.place) != number:
+                    self._ahead = after
+                    break
+                hand.waiting.append(after)
+        return cell
+
+    async def _pull(self) -> Cell | None:
+        cell = await anext(self._schedule, None)
+        self._exhausted = cell is None
+        return cell
+
+
+Endpoint: TypeAlias = tuple[str, str, tuple[tuple[str, str], ...]]
+"""Address, identity in the store, and options."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Addresses and identities of the machine that starts a run, valid for all its workers."""
+
+    variables: Mapping[str, str]
+    """Environment variables with addresses, regions and the like."""
+    beside: Collection[str]
+    """Variables that come from `.env`: keys of a worker's environment are not sent to them."""
+    endpoints: Mapping[str, Endpoint]
+    """By model."""
+
+    @classmethod
+    def here(cls, models: Directory, names: Collection[str]) -> "Reached":
+        """Addresses and identities of this machine. names: the models of the sweep."""
+        real = [name for name in names if not name.startswith(PREFIX)]
+        rows = [entry(provider) for provider in {provider_of(name) for name in real}]
+        names_of = {row.base_url_variable for row in rows}
+        names_of |= {variable for row in rows for _, variable, _ in row.options}
+        present = environment(Path())
+        variables = {name: present[name] for name in names_of if present.get(name)}
+        endpoints = {name: _endpoint(models, name) for name in real}
+        return cls(variables, present.beside & variables.keys(), endpoints)
+
+    def environment(self) -> Environment:
+        """The environment of this machine, with missing variables filled in."""
+        present = environment(Path())
+        lacking = {name: value for name, value in self.variables.items() if not present.get(name)}
+        merged = Environment(present | lacking)
+        merged.beside = (present.beside - lacking.keys()) | lacking.keys() & {*self.beside}
+        return merged
+
+    def check(self, models: Directory, variables: Environment) -> None:
+        """Raise UsageError if this machine lacks a key, or reaches a model with other settings."""
+        missing = sorted({missing_key(name, variables) for name in self.endpoints} - {""})
+        if missing:
+            raise UsageError(
+                f"has no {' and no '.join(missing)}: set it in the environment of the workers "
+                "there; keys do not travel"
+            )
+        for name, endpoint in self.endpoints.items():
+            if (actual := _endpoint(models, name)) != endpoint:
+                source = models.settings_of(name).address_from or "the default"
+                raise UsageError(
+                    f"reaches {name} by {_shown(actual)} ({source}), but the machine that started "
+                    f"the run by {_shown(endpoint)}: unset it there, or use the same setting"
+                )
+
+
+def _endpoint(models: Directory, name: str) -> Endpoint:
+    settings = models.settings_of(name)
+    return settings.base_url, settings.identity, settings.options
+
+
+def _shown(endpoint: Endpoint) -> str:
+    url, identity, options = endpoint
+    return ", ".join((url, identity, *(f"{name} {value}" for name, value in options if value)))
+
 
 EVERY, SOON = 0.25, 0.03
 """Seconds until an answer without events; and while a call waits for its claim."""

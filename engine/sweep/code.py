@@ -31,7 +31,7 @@ from msgspec.json import Decoder, encode
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from ..errors import UsageError
-from ..system.derived import derived, keep_derived, stamp_of
+from ..system.files import derived, keep_derived, stamp_of
 from ..system.process import load_registered
 from .document import Node, is_elsewhere
 from .sweep import Row, dataclasses_in

@@ -17,8 +17,8 @@ from oversight.cache.store import MemoryStore
 from oversight.engine.errors import InvalidRequest, QuotaExhausted
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.prefix_warmup import PrefixWarmup
 from oversight.engine.models.sender import Accounting, Sender
+from oversight.engine.providers.wire import PrefixWarmup
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.observer import Observer, ProgressDisplay

@@ -107,7 +107,7 @@ MAY = {
     "what is repeated begins where nothing else does": (
         "engine/extensions/simulation/simulated_call.py",
         "engine/extensions/simulation/speech.py",
-        "engine/run/record/search.py",
+        "engine/run/lookup.py",
     ),
     "our own marks, which no model can write": (
         "protocols/prompts/render.py",

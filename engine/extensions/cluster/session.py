@@ -19,8 +19,6 @@ from ....protocols.transcript import Failure
 from ...errors import BudgetReached, Halt, RunFolderError, StoreFailed, UsageError
 from ...models.accounting.budget import Budget
 from ...models.accounting.ledger import UsageTotals, sum_usage
-from ...models.reached import Reached
-from ...run.dealing import LIVES, Deal, Hand
 from ...run.events import MIXED, MixedReplies, add_event
 from ...run.execution import RunSession
 from ...run.failures import CRASH, first_fault
@@ -29,7 +27,19 @@ from ...run.run import Run
 from ...run.run_folder import QUARANTINE
 from ...run.schedule import Schedule
 from ...run.stores import store_name
-from ...run.worker import EVERY, Answer, CellWorker, Ended, Standing, Turn, code_of
+from ...run.worker import (
+    EVERY,
+    LIVES,
+    Answer,
+    CellWorker,
+    Deal,
+    Ended,
+    Hand,
+    Reached,
+    Standing,
+    Turn,
+    code_of,
+)
 from ...sweep.code import CodeFile, code_files
 from ...sweep.sweep import Cell
 

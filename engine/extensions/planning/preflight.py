@@ -37,7 +37,7 @@ from ...providers.capabilities import (
 )
 from ...providers.catalogue import entry, provider_names, provider_of, same_model
 from ...providers.connecting import connect
-from ...providers.fault_table import HeaderLimits
+from ...providers.fault import HeaderLimits
 from ...providers.keys import settings_of
 from ...providers.provider import Provider
 from ...providers.sdk import load_clients

@@ -38,6 +38,7 @@ from .breaker import (
     MAX_UNKNOWN,
     Breaker,
     EqualFailures,
+    Tries,
     overlong_delay,
     spoken,
     with_return,
@@ -53,7 +54,6 @@ from .concurrency import (
 )
 from .limits import Limits
 from .throttle import Throttle
-from .tries import Tries
 
 MAX_FAILING = 2
 """A fault lies with a call if, since its first failure, at least this many times as many calls were

@@ -189,9 +189,9 @@ class RunTables:
             try:
                 rows = self.sound("cells", self.fetched(query, *values))
                 cells = [CellRow(*row) for row in rows]
+                none: list[list[Sequence[Any]]] = [[]] * len(cells)
                 children = [
-                    self._children(table, cells) if table in tables else [[]] * len(cells)
-                    for table in CHILDREN
+                    self._children(table, cells) if table in tables else none for table in CHILDREN
                 ]
             finally:
                 if alone:

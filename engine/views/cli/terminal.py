@@ -44,8 +44,7 @@ from ...run.run_folder import REPORT
 from ...run.settings import RunSettings
 from ...run.stores import shown_name, store_name
 from ...stop import StopToken
-from ...system.derived import derived, keep_derived, stamp_of
-from ...system.files import LOCK_FILE
+from ...system.files import LOCK_FILE, derived, keep_derived, stamp_of
 from ...system.process import event_loop
 from .exit_codes import ExitCode
 from .output import asked, say, show, width

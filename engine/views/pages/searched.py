@@ -8,8 +8,8 @@ from markupsafe import Markup, escape
 
 from ...analysis.pairs import row_names
 from ...errors import UsageError
+from ...run.lookup import KeptTexts, Query, search
 from ...run.reader import RunReader
-from ...run.record.search import KeptTexts, Query, search
 from .environment import packed
 from .links import Links, PageQuery, turn_anchor
 from .strip import run_page

@@ -29,13 +29,12 @@ from oversight.engine.models.accounting.budget import MAX_BODIES, Quarantine
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.prefix_warmup import WARM, PrefixWarmup
 from oversight.engine.models.sender import Sender
-from oversight.engine.providers.fault_table import stated_limits
+from oversight.engine.providers.fault import stated_limits
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.provider import HttpProvider
 from oversight.engine.providers.transport import Response, Transport
-from oversight.engine.providers.wire import kept_prefix
+from oversight.engine.providers.wire import WARM, PrefixWarmup, kept_prefix
 from oversight.engine.stop import StopToken
 from tests.server import Server, call_of, sender
 from tests.virtual import now, run, virtually

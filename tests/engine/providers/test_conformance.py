@@ -32,7 +32,7 @@ from oversight.engine.errors import (
     Unreachable,
 )
 from oversight.engine.extensions.mock import MockServer, Profile
-from oversight.engine.providers.fault_table import HeaderLimits
+from oversight.engine.providers.fault import HeaderLimits
 from tests.engine.providers.test_catalogue import SLASHED, escaped
 from tests.lines import (
     CANARY,

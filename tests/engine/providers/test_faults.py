@@ -13,10 +13,16 @@ from hypothesis import strategies as st
 from oversight.cache.normalize import words
 from oversight.cache.reply import UNKNOWN_STOP
 from oversight.engine.errors import EngineError, Malformed, OutcomeUnknown
-from oversight.engine.providers import fault_table
 from oversight.engine.providers.anthropic_wire import AnthropicWire
-from oversight.engine.providers.fault import read_fault
-from oversight.engine.providers.fault_table import FaultEvidence, has_phrase, phrase, table
+from oversight.engine.providers.fault import (
+    FaultEvidence,
+    Rule,
+    WaitPlace,
+    has_phrase,
+    phrase,
+    read_fault,
+    table,
+)
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
 from oversight.engine.providers.wire import Wire
@@ -68,12 +74,12 @@ def test_each_rule_and_each_place_of_a_wait_has_a_recorded_answer(monkeypatch):
     rules, places = set[int](), set[int]()
     decide, stated_wait = FaultEvidence.rule, FaultEvidence._stated
 
-    def rule(answer: FaultEvidence) -> fault_table.Rule | None:
+    def rule(answer: FaultEvidence) -> Rule | None:
         rule_found = decide(answer)
         rules.add(id(rule_found))
         return rule_found
 
-    def seconds(answer: FaultEvidence, place: fault_table.WaitPlace) -> Iterator[float | None]:
+    def seconds(answer: FaultEvidence, place: WaitPlace) -> Iterator[float | None]:
         for value in stated_wait(answer, place):
             places.update({id(place)} if value else ())
             yield value

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import EngineError, Malformed
 from oversight.engine.providers.anthropic_wire import AnthropicWire
-from oversight.engine.providers.fault_table import stated_limits
+from oversight.engine.providers.fault import stated_limits
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
 from oversight.engine.providers.wire import Wire

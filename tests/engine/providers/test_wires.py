@@ -13,11 +13,11 @@ from oversight.cache.entry import read_reply, write_reply
 from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import EngineError, Malformed
 from oversight.engine.providers.anthropic_wire import AnthropicWire
-from oversight.engine.providers.fault import read_fault
-from oversight.engine.providers.fault_table import (
+from oversight.engine.providers.fault import (
     LONGEST,
     Allowance,
     HeaderLimits,
+    read_fault,
     stated_limits,
 )
 from oversight.engine.providers.openai_wire import OpenAIWire

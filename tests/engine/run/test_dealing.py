@@ -10,13 +10,21 @@ import pytest
 from oversight.engine.errors import UsageError
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.reached import Reached
 from oversight.engine.providers.settings import environment
-from oversight.engine.run.dealing import LAST_PROBLEMS, LIVES, Deal, Hand
 from oversight.engine.run.loaded_sweep import load_sweep, open_sweep
 from oversight.engine.run.schedule import PAUSED, InOrder
 from oversight.engine.run.settings import RunSettings
-from oversight.engine.run.worker import CellWorker, Ended, Turn, code_of
+from oversight.engine.run.worker import (
+    LAST_PROBLEMS,
+    LIVES,
+    CellWorker,
+    Deal,
+    Ended,
+    Hand,
+    Reached,
+    Turn,
+    code_of,
+)
 from oversight.engine.sweep.sweep import Cell
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.protocols import NaiveJudge, StatedJudge

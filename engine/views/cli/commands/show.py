@@ -10,10 +10,9 @@ from ....display.console import PrintableConsole
 from ....display.text import counted, one_line
 from ....errors import UsageError
 from ....run.listing import Parts
-from ....run.lookup import FoundHit, found_in, fullest, locate, worlds_of
+from ....run.lookup import FoundHit, Query, found_in, fullest, locate, worlds_of
 from ....run.reader import RunReader
 from ....run.reader_notes import NOTES, NoteKind, add_note, read_notes
-from ....run.record.search import Query
 from ....system.settings import argument, flag
 from ..completing import cells
 from ..flags import JSON, SCORE, as_command

@@ -28,11 +28,11 @@ from oversight.engine.models.limits.breaker import (
     FIRST_PROBE,
     GIVE_UP,
     MAX_ALIKE,
+    MAX_ALONE,
     MAX_PROBE_WAIT,
     Breaker,
 )
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.limits.tries import MAX_ALONE
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.settings import Settings
 from tests.lines import talking

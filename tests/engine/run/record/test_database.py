@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from oversight.cache.reply import ToolCall
 from oversight.engine.errors import DiskFull, RunFolderError
 from oversight.engine.run.events import read_events
+from oversight.engine.run.lookup import Query, search
 from oversight.engine.run.outcome import Outcomes
 from oversight.engine.run.record.database import AGAIN, TAKEN_BACK, CellRunAgain, RunDatabase
 from oversight.engine.run.record.schema import CHILDREN, RUN_DB, TABLES, sealed
-from oversight.engine.run.record.search import Query, search
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import (
     CallCost,
