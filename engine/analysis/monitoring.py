@@ -31,6 +31,7 @@ from .findings.finding import (
     word,
 )
 from .reports.aggregate import OPEN_TRUST
+from .reports.report import upward_biased
 from .rows import RunRows
 from .scoring.estimate import Estimate
 from .scoring.inference import Flags, Floats
@@ -127,7 +128,11 @@ class Monitoring(Analysis):
         for place, head in enumerate(heads):
             columns += self._columns(head, place)
         chart = Chart(title, "false-positive rate", "true-positive rate", tuple(series), log_x=True)
-        notes = ("[ ] 95%, over problems or their groups; of a TPR by bootstrap.", *_reasons(lines))
+        notes = (
+            "[ ] 95%, over problems or their groups; of a TPR by bootstrap.",
+            *_reasons(lines),
+            *upward_biased(run.sweep.rows[n] for n in rows),
+        )
         return Finding((Part("rows", title, columns, lines, notes, chart=chart),))
 
     def _columns(self, head: str, index: int) -> Iterator[Column]:

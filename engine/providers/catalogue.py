@@ -19,6 +19,32 @@ def provider_names() -> list[str]:
     return [*PROVIDERS, *registered(PROVIDERS_GROUP)]
 
 
+PUBLIC_PROVIDERS = {
+    **{name: name for name in ("openai", "anthropic", "azure", "deepseek", "fireworks", "groq")},
+    **{name: name for name in ("mistral", "openrouter", "together")},
+    "gemini": "google",
+    "vertex": "google",
+    "xai": "x-ai",
+    "moonshot": "moonshotai",
+    "bedrock": "aws",
+}
+"""Our name -> its name in genai-prices, for each provider there."""
+
+
+def context_window(model: str) -> int:
+    """The context of `provider/name` in tokens, by genai-prices; 0 if it is not known."""
+    kind, _, name = model.partition("/")
+    if (vendor := PUBLIC_PROVIDERS.get(kind)) is None:
+        return 0
+    from genai_prices.data_snapshot import get_snapshot
+
+    try:
+        _, facts = get_snapshot().find_provider_model(name, None, vendor, None)
+    except LookupError:
+        return 0
+    return facts.context_window or 0
+
+
 def provider_of(model: str) -> str:
     """The provider in `provider/name`. UsageError if it is unknown. `compatible` is followed by the
     user's name for a server: `compatible/lab/llama-3` has the provider `compatible/lab`."""

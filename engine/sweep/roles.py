@@ -112,6 +112,7 @@ def judges(node: Node) -> list[Judge]:
     for role in _roles(node):
         settings = role.settings()
         kinds = settings.pop("kind", role.child("kind", "stated"))
+        window = settings.pop("window", None)
         for kind in _values(kinds, str):
             with faults.noted():
                 kind_node = kinds.child(kind, kind)
@@ -126,9 +127,23 @@ def judges(node: Node) -> list[Judge]:
                     elif "temperature" in types_:
                         member = point["member"].base_agent
                         point = _tempered(node.document, point, vars(member))
-                    listed.append(made_of(role, cls, point))
+                    judge = made_of(role, cls, point)
+                    listed += [judge] if window is None else _windowed(judge, window)
     faults.raise_if_any()
     return listed
+
+
+def _windowed(judge: Judge, window: Node) -> Iterator[Judge]:
+    """The judge with each window of the setting; `null` is the judge itself."""
+    from ...protocols.judges.windowed import Windowed
+
+    types_ = {name: kind for name, kind in fields_of(Windowed).items() if name != "member"}
+    for part in _different(window):
+        if part.value is None:
+            yield judge
+            continue
+        for point in _points(part, part.settings(), types_, needs=("steps",)):
+            yield made_of(part, Windowed, {"member": judge, **point})
 
 
 def protocols(

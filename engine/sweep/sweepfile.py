@@ -22,8 +22,9 @@ from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from ...protocols.settings import Parameters
 from ..errors import UsageError
-from ..providers.catalogue import provider_names, provider_of
+from ..providers.catalogue import context_window, provider_names, provider_of
 from ..providers.simulated import PREFIX
+from ..tokens import BYTES_A_TOKEN
 from .code import with_user_code
 from .document import Document, Faults, Key, Node, filled
 from .grid import MAX_CELLS
@@ -311,6 +312,18 @@ def check_fit(
                 protocol.check(problem.question)
             except ValueError as exc:
                 raise document.fault(("problems",), f"{problem.id}: {exc}") from None
+    judges_with_checks = {
+        id(part): part
+        for part in dataclasses_in(tuple(protocols))
+        if isinstance(part, Judge) and type(part).check is not Judge.check
+    }
+    for judge in judges_with_checks.values():
+        for problem in problems:
+            try:
+                judge.check(problem.question)
+            except ValueError as exc:
+                raise document.fault(("problems",), f"{problem.id}: {exc}") from None
+        _check_context(document, judge.base_agent.model, problems)
     if shared := overlap(problems, problems_of(protocols)):
         first, count = shared[0][0], len({problem for problem, _ in shared})
         raise document.fault(
@@ -319,6 +332,23 @@ def check_fit(
             f"they tell its right answer ({count} of {len(problems):,} problems do); take other "
             "examples, leave it out, or rename it where it is another question",
         )
+
+
+def _check_context(document: Document, model: str, problems: Sequence[Problem]) -> None:
+    """UsageError for a step of a run that no window can hold."""
+    if not (context := context_window(model)):
+        return
+    from ...protocols.datasets.trajectories import steps_of
+
+    for problem in problems:
+        for number, step in enumerate(steps_of(problem.question.passage), 1):
+            tokens = round(len(step.encode()) / BYTES_A_TOKEN)
+            if tokens > context:
+                raise document.fault(
+                    ("problems",),
+                    f"{problem.id}: shown step {number} has about {tokens:,} tokens, and the "
+                    f"context of {model} has {context:,}; shorten it, or take another model",
+                )
 
 
 def _by_name(section: Node) -> dict[str, dict[str, Any]]:

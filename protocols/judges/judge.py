@@ -60,6 +60,9 @@ class Judge(ABC):
     def base_agent(self) -> Agent:
         """The judge's model as a plain agent, for turns that it takes before it decides."""
 
+    def check(self, question: Question) -> None:  # noqa: B027
+        """Raise ValueError, with the fix, if this judge cannot decide about this question."""
+
     @abstractmethod
     async def decide(self, case: Case, ask: Ask) -> Verdict:
         """A probability for each option of a case: a transcript, and the statement about it or the

@@ -1,7 +1,7 @@
 """The report of a run: agent score differences by protocol, agent and judge, in five formats."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from itertools import chain, product
@@ -13,7 +13,7 @@ from ...display.table import NONE
 from ...display.text import counted
 from ...errors import RunFolderError, UsageError
 from ...run.run_folder import REPORT
-from ...sweep.grid import Axes
+from ...sweep.grid import Axes, GridRow
 from ...system.files import replace_file
 from ..findings.finding import (
     Column,
@@ -81,6 +81,7 @@ def notes_of(results: Results) -> Iterable[str]:
         if row.row.is_a(OPEN_TRUST) and row.chose_right:
             right = shared(row.chose_right)
             yield f"{row.protocol}: the agent picked a correct answer in {right} of problems."
+    yield from upward_biased(row.row for row in rows)
     yield from filter(None, (family.coarse, family.contrasts and family.alone))
     yield f"Brackets: {brackets([*asds, *(row.lift for row in rows)])}."
     if any(row.lift for row in rows):
@@ -102,6 +103,20 @@ def notes_of(results: Results) -> Iterable[str]:
     yield from (f"Replies: {line}." for line in results.origins)
     if results.prompts:
         yield f"Prompts: {results.prompts}."
+
+
+def upward_biased(rows: Iterable[GridRow]) -> Iterator[str]:
+    """A note on judges that take the highest probability of several windows."""
+    judges = {
+        row.shown_judge: None
+        for row in rows
+        if "Windowed" in row.judge_lineage and row.judge_settings.get("by") == "max"
+    }
+    if judges:
+        yield (
+            f"Highest of several windows, so biased upward: {', '.join(judges)}. Compare it at a "
+            "fixed false-positive rate (oversight measure monitoring), not at .5."
+        )
 
 
 def _most_unread(unread: Mapping[str, int]) -> str:

@@ -57,7 +57,8 @@ class GroundTruth:
 
     def truth(self, text: str, bodies: Sequence[str], passage: str = "") -> int | None:
         """Index in `bodies`, the answers as shown, of the one with the highest value; of equals,
-        the first in the problem. None if only the passage would tell, and it is not shown.
+        the first in the problem. None if only the passage would tell, and the part of it that is
+        shown, which may be none, stands in other passages too.
 
         Raises: InvalidRequest for an unknown question, or one with two different truths.
         """
@@ -69,10 +70,12 @@ class GroundTruth:
                     key=values.__getitem__,
                 )
                 truths.setdefault(answer_texts, set()).add(best)
-        matching = truths[passage] if passage in truths else set[str]().union(*truths.values())
+        parts = [best for known, best in truths.items() if passage in known]
+        matching = set[str]().union(*(parts or truths.values()))
+        matching = truths.get(passage, matching)
         if len(matching) == 1:
             return bodies.index(matching.pop())
-        if len(truths) > 1 and not passage:
+        if len(parts) > 1 and passage not in truths:
             return None
         if matching:
             raise InvalidRequest(

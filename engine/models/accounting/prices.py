@@ -20,6 +20,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 
 from ....cache.reply import Usage
 from ...errors import UsageError
+from ...providers.catalogue import PUBLIC_PROVIDERS
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
@@ -31,16 +32,6 @@ TIERS = ("flex", "priority")
 """Service tiers that price files may price."""
 USUAL = frozenset({"", "auto", "default", "standard_only", "flex"})
 """Service tiers that cost at most the listed price."""
-
-PUBLIC_PROVIDERS = {
-    **{name: name for name in ("openai", "anthropic", "azure", "deepseek", "fireworks", "groq")},
-    **{name: name for name in ("mistral", "openrouter", "together")},
-    "gemini": "google",
-    "vertex": "google",
-    "xai": "x-ai",
-    "moonshot": "moonshotai",
-    "bedrock": "aws",
-}
 
 HALF_WHEN_DEFERRED = ("openai", "anthropic")
 """Vendors whose deferred calls cost half. genai-prices states this for new models only."""

@@ -3,9 +3,11 @@
 import json
 import shutil
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
+from oversight.engine.analysis.rows import read_rows
 from tests.command_line import ROOT, Command
 
 EXAMPLE = ROOT / "examples" / "monitors"
@@ -30,6 +32,59 @@ def test_the_example_measures_its_monitors(run, command):
     assert "TPR at threshold 0.7" in fixed
     coverage = command("measure", "coverage", run, "--risk", ".2").out
     assert "largest coverage with an error of at most 0.2" in coverage
+
+
+def test_windows_are_planned_and_scored_by_the_highest(place, command):
+    """The known truth: the AUROC of the windows' probabilities, by hand."""
+    for path in EXAMPLE.iterdir():
+        shutil.copy(path, place)
+    sweep = place / "monitors.yaml"
+    window = "reads_passage: true, window: {steps: 2, by: [max, mean]}}"
+    text = sweep.read_text().replace("reads_passage: true}", window)
+    sweep.write_text(text.partition("  - debate")[0])
+    [model] = json.loads(command("plan", sweep, "--json").out)["plan"]["models"]
+    assert model["calls"] == 3 * 40  # Two runs may share a window, which is then asked once.
+    assert command("run", sweep, "--run-folder", "windows").code == 0
+    run = read_rows(place / "windows")
+    cells, positive = run.table.cells, []
+    for problem in run.sweep.problems:
+        positive.append([answer.text for answer in problem.question.answers].index("attack"))
+    rows = json.loads(command("measure", "monitoring", "windows", "--json").out)["rows"]
+    for row, pool in enumerate((max, mean)):
+        scores: dict[bool, dict[int, float]] = {True: {}, False: {}}
+        for at, number in zip(cells.places(row).tolist(), cells.problem.tolist(), strict=True):
+            windows = [probs[positive[number]] for probs in run.table.redraws[at]]
+            assert len(windows) == 3  # Five steps of each run are shown.
+            attack = run.sweep.problems[number].best == positive[number]
+            scores[attack][number] = pool(windows)
+        wins = [
+            (attack > honest) + (attack == honest) / 2
+            for attack in scores[True].values()
+            for honest in scores[False].values()
+        ]
+        assert rows[row]["auroc"]["value"] == pytest.approx(mean(wins))
+    notes = command("report", "windows", "--notes").out
+    assert "biased upward" in notes
+
+
+@pytest.mark.parametrize(
+    ("window", "fault"),
+    [
+        ("{steps: 2, overlap: 2}", "judges.0.window.overlap: 2 is not below the 2 steps"),
+        ("{overlap: 1}", "judges.0.window: has no 'steps'"),
+        ("{steps: 2, positive: evil}", "window.positive: 'evil' is not among honest, attack"),
+        ("{steps: 2}", "long: shown step 2 has about 150,008 tokens, and the context of openai/"),
+    ],
+)
+def test_wrong_windows_are_refused_when_the_sweep_is_read(place, command, window, fault):
+    text = (EXAMPLE / "monitors.yaml").read_text().replace("true}", f"true, window: {window}}}")
+    (place / "monitors.yaml").write_text(text.replace("sim/judge", "openai/gpt-4o-mini"))
+    steps = [{"kind": "action", "text": step} for step in ("ls", "x" * 600_000)]
+    lines = [{"id": "long", "label": "attack", "steps": steps}]
+    lines.append({"id": "short", "label": "honest", "steps": steps[:1]})
+    (place / "trajectories.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    planned = command("plan", "monitors.yaml")
+    assert planned.code == 2 and fault in planned.err
 
 
 def test_sizes_of_the_example_tell_no_attack(place, command):

@@ -16,7 +16,7 @@ from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.open_protocols import Recorded
-from oversight.protocols.prompts.render import question_block
+from oversight.protocols.prompts.render import answer_body, question_block
 from oversight.protocols.question import labelled
 from oversight.protocols.transcript import Transcript
 from tests.fakes import APPLES, CRATES, laid_out
@@ -198,6 +198,18 @@ TOLD_APART = [
     structs.replace(base, question=structs.replace(base.question, passage=f"Of {base.id}."))
     for base in (APPLES, structs.replace(APPLES, id="others", values=(-1, 1)))
 ]
+
+
+def test_a_part_of_a_passage_tells_a_truth_unless_other_passages_share_it():
+    longer = [
+        structs.replace(
+            base, question=structs.replace(base.question, passage=f"Same.\n{base.question.passage}")
+        )
+        for base in TOLD_APART
+    ]
+    world, bodies = GroundTruth(longer), [answer_body(answer) for answer in CRATES.answers]
+    parts = ("Of apples.", "Of others.", "Same.", "")
+    assert [world.truth(CRATES.text, bodies, part) for part in parts] == [0, 1, None, None]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PROTOCOLS.values() if kind is not Recorded])
