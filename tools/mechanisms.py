@@ -191,7 +191,7 @@ def _linked(mechanism: str, place: str) -> str:
 
 def claimed() -> str:
     """Claims of every mechanism at its default settings, as Markdown."""
-    lines = [CLAIMED, "|---|---:|---|---:|---|---|"]
+    names_by_claim: dict[tuple[str, ...], list[str]] = {}
     rows = {name: plain(kind) for name, kind in PROTOCOLS.items()}
     odds = plain(PROTOCOLS["doubly_efficient_debate"], probabilities=True)
     for name, protocol in {**rows, "doubly_efficient_debate: {probabilities: true}": odds}.items():
@@ -207,9 +207,10 @@ def claimed() -> str:
                 )
             )
             given = claim.given[:1].upper() + claim.given[1:]
-            row = (f"`{name}`", gain, f"{claim.over}{held}", loss, given, claim.check)
-            lines.append(f"| {' | '.join(row)} |")
-    return "\n".join(lines)
+            row = (gain, f"{claim.over}{held}", loss, given, claim.check)
+            names_by_claim.setdefault(row, []).append(f"`{name}`")
+    lines = (" | ".join([", ".join(names), *row]) for row, names in names_by_claim.items())
+    return "\n".join([CLAIMED, "|---|---:|---|---:|---|---|", *(f"| {line} |" for line in lines)])
 
 
 BESIDE = "| | ours | SOlib | Khan et al. 2024 | Inspect |"

@@ -254,7 +254,7 @@ def _valued(type_: Any, default: str) -> str:
         )
     if default in ("none", "`null`"):
         return _type(type_).removesuffix(" or `null`")
-    return f"{_type(type_)} {default}"
+    return f"{_type(type_)}, {default}"
 
 
 def _type(type_: Any) -> str:

@@ -51,7 +51,7 @@ def pair(one: str, why: str, **values: tuple[Any, Any]) -> Pair:
     return Pair(one, first, {key: value for key, (_, value) in values.items()}, why)
 
 
-AUX = "readers of the helpers are told whose side they are on"
+AUX = "readers are told the helpers' side"
 PAIRS = (
     pair("debate", LONGER, rounds=(2, 4)),
     pair(
