@@ -78,12 +78,12 @@ def _kinds(
     shared = _commonest(row for each in rows.values() for row in each)
     if shared:
         yield "Settings of several of them:\n"
-        yield from _tabled(row for row in shared if row not in told)
+        yield from _listed(row for row in shared if row not in told)
         if named := [row[0] for row in shared if row in told]:
             yield f"As for agents: {', '.join(named)}.\n"
     for name, cls in classes.items():
         yield f"### {heading}{name}\n\n{_first_line(inspect.getdoc(cls))}\n"
-        yield from _tabled([row for row in rows[name] if row not in shared])
+        yield from _listed(row for row in rows[name] if row not in shared)
         common = [row[0] for row in rows[name] if row in shared]
         lacking = [row[0] for row in shared if row[0] not in common]
         if common and len(lacking) < len(common):
@@ -237,6 +237,11 @@ def _tabled(rows: Iterable[Row]) -> Iterator[str]:
         yield "|---|---|---|"
         yield from (f"| {' | '.join(row)} |" for row in rows)
         yield ""
+
+
+def _listed(rows: Iterable[Row]) -> Iterator[str]:
+    items = [f"- {name} ({value}): {meaning}".removesuffix(": ") for name, value, meaning in rows]
+    yield from [*items, ""] * bool(items)
 
 
 def _commonest(rows: Iterable[Row]) -> list[Row]:
