@@ -17,7 +17,7 @@ from oversight.engine.run.folders import Manifest, encoded, read_manifest, remem
 from oversight.engine.run.outcome import OutcomeRecord, outcome_of
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
-from oversight.engine.run.record.schema import sealed
+from oversight.engine.run.record.schema import CHILDREN, sealed
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import CallCost, CellEnd, RecordedCall, RecordedCell
 from oversight.engine.run.run_folder import RunFolder
@@ -161,7 +161,8 @@ SWAPPED = "probs = '[' || (probs -> 1) || ',' || (probs -> 0) || ']'"
 
 def cut(folder: Path, cells: int) -> None:
     """Keep the first cells, as if the run had been stopped after them."""
-    edited(folder, f"DELETE FROM cells WHERE place >= {cells}")
+    for table in ("cells", *CHILDREN):
+        edited(folder, f"DELETE FROM {table} WHERE place >= {cells}")
 
 
 def with_failures(folder: Path, kind: str, places: set[int]) -> bytes:
