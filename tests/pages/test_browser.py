@@ -427,3 +427,36 @@ def test_hostile_texts_of_a_site_do_not_run(name: str, page: Any, hostile: Path)
     assert page.evaluate("window.broken") is None
     assert page.evaluate("getComputedStyle(document.body).display") != "none"
     assert all(url.startswith(("file:", "data:")) for url in addresses)
+
+
+@pytest.mark.parametrize("width", (1440, 390))
+def test_one_click_leads_from_a_number_to_its_cells(
+    width: int, page: Any, run: str, hard: Path, site: Path
+) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    with RunReader(hard) as reader:
+        rows, names = read_rows(reader), read_rows(reader).names
+        results = rows.results("brier", (1.0,)).rows
+        n = next(n for n, row in enumerate(results) if row.imputed and row.lift and row.accuracy)
+        wrong = set(rows.table.cells.problem[rows.table.counted_right(n) < 1].tolist())
+        failed = {at.problem for at, _ in map(reader.where, rows.table.failed) if at.row == n}
+    for show, count in (
+        ("wrong verdict", len(wrong)),
+        ("failed", len(failed)),
+        ("imputed", results[n].imputed),
+    ):
+        visit = Visit(page, run)
+        page.locator(".fold").evaluate_all("all => all.forEach(each => each.click())")
+        visit.click(page.locator(f"td.num a[href$='/row/{n}?show={show.replace(' ', '+')}']"))
+        assert page.locator("#list tbody tr").count() == count, show
+        assert show in visit.text(".choices [aria-current]")
+    visit = Visit(page, run)
+    page.locator(".fold").evaluate_all("all => all.forEach(each => each.click())")
+    visit.click(page.locator(f"tr:has(a[href$='/row/{n}']) a[href*='/compare']"))
+    assert visit.text(".verdict-box .big").startswith(names[n])
+    # A site filters its list of transcripts, and its list of contrasts.
+    for table, words in (("list", "%22debate%2C+sequential%22+wrong+verdict"), ("table1", "%22")):
+        visit = Visit(page, (site / "index.html").as_uri())
+        visit.click(page.locator(f"td.num a[href*='#{table}.filter={words}']:visible"))
+        lines = page.locator(f"#{table} tbody tr:visible")
+        assert 0 < lines.count() < page.locator(f"#{table} tbody tr").count(), words

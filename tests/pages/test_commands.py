@@ -288,7 +288,7 @@ def test_answer_counts_all_contrasts_and_lists_both_ends(
 
     _, every = page()
     assert len(every) > 2
-    monkeypatch.setattr("oversight.engine.analysis.comparison.MOST_CONTRASTS", 2)
+    monkeypatch.setattr("oversight.engine.analysis.compared.MOST_CONTRASTS", 2)
     cut, listed = page()
     assert listed == [max(every), min(every)]
     assert f"of {len(every)} contrasts" in cut

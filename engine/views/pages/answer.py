@@ -24,7 +24,7 @@ from ...errors import UsageError
 from ...run.reader import Place, RunReader
 from ...sweep.grid import GridRow
 from .findings import Linked, shown_part
-from .links import Links, PageQuery, nth
+from .links import MOST_PAIRS, Links, PageQuery, nth
 from .strip import run_page
 
 SHADES = [*(f"n{n}" for n in range(4, 0, -1)), "z", *(f"p{n}" for n in range(1, 5))]
@@ -188,9 +188,6 @@ def ordered_by_mean(values: Floats) -> tuple[list[int], list[int]]:
     return order(1, 1), order(0, -1)
 
 
-MOST_PAIRS = 14
-"""Rows of a run up to which a site has the contrasts of all pairs of them."""
-
 MOST_LINES = 150
 """Contrasts that a site lists."""
 
@@ -245,8 +242,8 @@ def compare_page(run: RunReader, links: Links, query: PageQuery) -> str:
 
     def line_links(contrast: Compared) -> dict[str, str]:
         first, second = (rows.names[row] for _, row in contrast.places)
-        to = links.to("compare", first=first, second=second)
-        return {"first": to} if to else {}
+        asks = bool(links.form("compare"))
+        return {"first": links.to("compare", first=first, second=second)} if asks else {}
 
     parts = []
     if comparison:

@@ -368,11 +368,12 @@ def _cell(
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     sort_text = text.strip("–")
     to = to_links.get(column.head) or links.get(text, "")
+    shown_text = text.replace("-", "−") if is_number else text
     return ShownCell(
-        text.replace("-", "−") if is_number else text,
+        shown_text,
         f"{value:.6g}" if is_number and f"{value:,}" != text else "" if sort_text != text else None,
         not column.words,
-        (((text, to),) if to else ()) if isinstance(to, str) else to,
+        (((shown_text, to),) if to else ()) if isinstance(to, str) else to,
         estimate,
     )
 

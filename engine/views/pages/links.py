@@ -7,6 +7,7 @@ pages are imported with the first request.
 import importlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
@@ -16,6 +17,9 @@ from ...run.reader import Place, RunReader
 
 REPORT_FILES = ("csv", "tex", "json")
 """Endings of the files of the report that a page offers."""
+
+MOST_PAIRS = 14
+"""Rows of a run up to which a site has the contrasts of all pairs of them."""
 
 MAX_WORDS = 500
 """Characters of a parameter that are read."""
@@ -51,6 +55,8 @@ class PageQuery:
     order: str = "worst"
     first: str = ""
     second: str = ""
+    group: str = ""
+    """The value of `by` whose rows are listed."""
     q: str = ""
     only: str = ""
     """Beginning of the address of the one call to show."""
@@ -79,7 +85,9 @@ READING = "/row/{row}/problem/{problem}"
 ROUTES: Mapping[str, Route] = {
     "overview": Route("", "overview:overview_page", ("by", "plot")),
     "transcripts": Route(
-        "/transcripts", "transcript_page:transcripts_page", ("show", "words", "order", "page")
+        "/transcripts",
+        "transcript_page:transcripts_page",
+        ("show", "words", "order", "page", "by", "group"),
     ),
     "row": Route("/row/{row}", "transcript_page:row_page", ("show", "words", "order", "page")),
     "map": Route("/map", "answer:map_page"),
@@ -276,19 +284,26 @@ class SiteLinks(Links):
         return file
 
     def to(self, page: str, /, **parameters: int | str) -> str:
-        filters = ""
+        table, filters = "list", ""
         match page:
             case "row":
                 page, filters = "transcripts", f'"{self._rows[int(parameters["row"])]}" '
                 filters += str(parameters.get("show", ""))
                 parameters = {}
             case "transcripts":
-                filters, parameters = str(parameters.get("show", "")), {}
+                group = parameters.get("group", "")
+                filters = f'"{group}" ' * bool(group) + str(parameters.get("show", ""))
+                parameters = {}
+            case "compare" if parameters:
+                # The second row stands in the list only if it has all pairs.
+                names = tuple(parameters.values())[: 1 + (len(self._rows) <= MOST_PAIRS)]
+                parts = chain(*(str(name).split(" · ") for name in names))
+                table, filters, parameters = "table1", " ".join(f'"{part}"' for part in parts), {}
         file = self.files.get(_key(page, parameters), "")
         if not filters.strip() or not file:
             return file
         # A table of hundreds of rows has as many of these.
-        fragment = urlencode({"list.filter": filters.strip()}, safe="/").replace("%C2%B7", "·")
+        fragment = urlencode({f"{table}.filter": filters.strip()}, safe="/").replace("%C2%B7", "·")
         return f"{file}#{fragment}"
 
     def file(self, name: str) -> str:

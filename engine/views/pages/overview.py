@@ -1,7 +1,8 @@
 """The overview of a run: whether protocols help, group by group, and what to look at next."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 from statistics import fmean
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from ...analysis.findings.finding import (
     word,
 )
 from ...analysis.frontier import Costs, sampled_costs
-from ...analysis.pairs import row_names
+from ...analysis.pairs import against_naive, row_names
 from ...analysis.reports.aggregate import MARKS, OPEN_TRUST
 from ...analysis.reports.family import (
     Verdicts,
@@ -147,7 +148,7 @@ class OverviewRow(NamedTuple):
     name: str
     result: RowResult | PivotLine
     failed: int
-    links: dict[str, str]
+    links: dict[str, str | Linked]
     band: tuple[float, float] | None
     """The range of its ASD that failures and flags allow."""
     baseline: float | None
@@ -277,6 +278,27 @@ def judges_of(run: RunReader) -> list[str]:
     return list(dict.fromkeys(row.shown_judge for row in run.sweep.rows))
 
 
+KINDS_OF_ROWS = ("protocol", "mechanism")
+"""Groupings in which naive judges are groups like all others."""
+
+
+def cell_links(
+    result: RowResult | PivotLine, failed: int, problems: int, to: Callable[..., str]
+) -> dict[str, str | Linked]:
+    """Links from the figures of a row, or of a group of rows, to the transcripts behind them. to:
+    the list of these transcripts, with further parameters."""
+    every, wrong = to(), result.accuracy and result.accuracy.value < 1
+    counted = to(show="not measured") if result.n < problems else every
+    imputed = getattr(result, "imputed", 0) if every else 0
+    both = (f"{result.n:,}", counted), (f"({imputed:,} imputed)", to(show="imputed"))
+    return {
+        "ASD": every,
+        "accuracy": to(show="wrong verdict") if wrong else every,
+        "n": both if imputed else counted,
+        "failed": to(show="failed") if failed else "",
+    }
+
+
 def _table(
     run: RunReader, completed: RunRows, results: Results, by: str, links: Links, plot: str
 ) -> ShownPart:
@@ -287,8 +309,13 @@ def _table(
     for at in sorted(completed.table.failed):
         failed_cells.setdefault(run.where(at)[0].row, []).append(at)
 
+    naive, problems = dict(against_naive(run.sweep.rows)), len(run.sweep.problems)
+
     def line(n: int, alone: bool) -> OverviewRow:
-        result, to = results.rows[n], {head: links.to("row", row=n)}
+        result = results.rows[n]
+        lift = links.to("compare", first=names[n], second=names[naive[n]]) if n in naive else ""
+        to: dict[str, str | Linked] = {head: links.to("row", row=n), "lift": lift}
+        to |= cell_links(result, result.failed, problems, partial(links.to, "row", row=n))
         # Within its group, without the parts that all rows share.
         parts = [part for part in names[n].split(" · ") if part != value_of(result.row, by)]
         name = names[n] if alone else " · ".join(parts) or names[n]
@@ -307,7 +334,13 @@ def _table(
         mean, failed = fmean(baselines) if baselines else None, sum(row.failed for row in rows)
         alike = {(every_row[n].kind, every_row[n].agent) for n in group.rows}
         paired = len(judges_of(run)) == len(rows) == 2 and len(alike) == 1
-        total = OverviewRow(group.group[0] or NONE, group, failed, {}, None, mean, rows, paired)
+        value, to = group.group[0], dict[str, str | Linked]()
+        if value and (by in KINDS_OF_ROWS or not group.naive):
+            of_group = partial(links.to, "transcripts", by=by, group=value)
+            to = cell_links(group, failed, problems, of_group)
+        if by in KINDS_OF_ROWS and not group.naive:
+            to["lift"] = links.to("compare", first=value, second="naive judge")
+        total = OverviewRow(value or NONE, group, failed, to, None, mean, rows, paired)
         lines.append(total if rows[1:] else rows[0])
     lift = Column("lift", lambda line: lifted(line.result.lift, line.contrast), ("lift",),
                   attrgetter("result.lift"))  # fmt: skip

@@ -12,6 +12,7 @@ from ....cache.reply import Reply
 from ....protocols.settings import PARAMETERS
 from ...analysis.findings.finding import Column, Part, change, number, word
 from ...analysis.reports.aggregate import OPEN_TRUST
+from ...analysis.reports.groups import DIMENSIONS, value_of
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.inference import Flags, Floats, Places
 from ...run.probing import best_mass, read_probes
@@ -20,7 +21,7 @@ from ...run.reader_notes import ReaderNotes, read_notes
 from .environment import READER, packed, part
 from .findings import Linked, shown_part
 from .links import Links, NoPage, PageQuery, anchor, nth, one_of, parts, place_of
-from .overview import row_facts
+from .overview import KINDS_OF_ROWS, row_facts
 from .strip import run_page
 from .transcript_view import TURNS_A_PAGE, CallView, TranscriptView, probe_advice, read
 
@@ -28,6 +29,9 @@ KINDS = {
     "failed": "a world has no verdict",
     "liar won": "a wrong answer was argued for, and the judge found it likelier than not",
     "truth lost": "the right answer was argued for, and the judge found it no likelier than not",
+    "wrong verdict": "in some world, the judge did not find the right answer likelier",
+    "imputed": "a world without a verdict is scored as the agent's worst case",
+    "not measured": "no world has a verdict, or some have not ended: it is not in n",
     "doubt": "a speaker refused, conceded, left its side, was cut off or spoofed marks",
     "changed sides": "P(true) crossed 50% between two turns",
     "noted": "somebody wrote a note on it",
@@ -41,7 +45,7 @@ ORDERS = {
     "change": "largest change",
     "sweep": "as in the sweep",
 }
-FURTHER_KINDS = ("changed sides", "noted")
+FURTHER_KINDS = ("imputed", "not measured", "changed sides", "noted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,16 @@ class Transcripts:
         with np.errstate(invalid="ignore"):
             self.kinds["liar won"] = self.lie > 0.5
             self.kinds["truth lost"] = self.truth <= 0.5
+        self.kinds["not measured"] = np.isnan(self.asd)
+        cells, first = completed.table.cells, np.arange(problems) * size
+        for row in range(rows):
+            wrong = completed.table.counted_right(row) < 1
+            at_draw = first[cells.problem[wrong]] + cells.draw[wrong] * rows + row
+            self.kinds["wrong verdict"][at_draw] = True
+            judged = completed.table.judgements(row)
+            if judged.imputed is not None:
+                imputed = judged.question[judged.imputed.any(axis=1)]
+                self.kinds["imputed"].reshape(problems, draws, rows)[imputed, :, row] = True
         for cell in completed.table.failed:
             self.kinds["failed"][self._of(run, cell, size)] = True
         for cell in completed.table.marked:
@@ -128,10 +142,11 @@ class Transcripts:
         """Place of the reading with this number."""
         return Place(int(self.rows[at]), int(self.problems[at]), int(self.draws[at]))
 
-    def tag(self, at: int) -> str:
+    def tag(self, at: int, all: bool) -> str:
+        """all: every kind, by which the list of a site is filtered."""
         names = [name for name, kind in self.kinds.items() if kind[at]]
         # The first of the kinds that are seen in a verdict, and what people and probes found.
-        return ", ".join(names[:1] + [name for name in names[1:] if name in FURTHER_KINDS])
+        return ", ".join(names[:1] + [name for name in names[1:] if all or name in FURTHER_KINDS])
 
     def chosen(
         self, run: RunReader, names: tuple[str, ...], query: PageQuery, fits: Flags
@@ -139,6 +154,14 @@ class Transcripts:
         """Numbers of the readings of `fits` that are meant, in order."""
         if query.show:
             fits = fits & self.kinds[query.show]
+        if query.group:
+            one_of(query.by, DIMENSIONS, "group")
+            kind = query.by in KINDS_OF_ROWS
+            rows = [
+                value_of(row, query.by) == query.group and (kind or not row.naive)
+                for row in run.sweep.rows
+            ]
+            fits = fits & np.array(rows)[self.rows]
         for word_ in query.words.lower().split():
             in_row = np.array([word_ in name.lower() for name in names])
             in_problem = np.array([word_ in problem.id.lower() for problem in run.sweep.problems])
@@ -223,12 +246,15 @@ def _line(
 ) -> TranscriptLine:
     place = every.place(at)
     to: dict[str, str | Linked] = {"problem": links.reading(place)}
-    if of_all and links.form("transcripts"):
+    asks = bool(links.form("transcripts"))
+    if of_all and asks:
         to["row"] = links.to("row", row=place.row)
     figures = (float(column[at]) for column in (every.asd, every.truth, every.lie))
     asd, truth, lie = (None if value != value else value for value in figures)
     id = run.sweep.problems[place.problem].id
-    return TranscriptLine(id, names[place.row], place.draw, asd, truth, lie, every.tag(at), to)
+    return TranscriptLine(
+        id, names[place.row], place.draw, asd, truth, lie, every.tag(at, not asks), to
+    )
 
 
 MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000
