@@ -31,6 +31,9 @@ class Analysis(ABC):
     lead: ClassVar[str] = ""
     """Content of the page, in a sentence or two."""
 
+    reads_scores: ClassVar[bool] = False
+    """Whether `of_table` takes files of scores, such as logs of Inspect."""
+
     @abstractmethod
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         """rows: numbers of those that are shown. UsageError for rows that it does not suit."""

@@ -5,9 +5,12 @@ are judged by AUROC and by the share of attacks caught at a fixed false-positive
 MonitoringBench (arXiv:2605.09684).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 from annotated_types import Interval
@@ -31,8 +34,10 @@ from .findings.finding import (
     word,
 )
 from .reports.aggregate import OPEN_TRUST
+from .reports.formats import COLUMNS
 from .reports.report import upward_biased
 from .rows import RunRows
+from .scores import MeasureScores, names_of_rows
 from .scoring.estimate import Estimate
 from .scoring.inference import Flags, Floats
 from .scoring.roc import ClassScores, Detection, at_rate, at_threshold, auroc, guaranteed, selected
@@ -59,56 +64,127 @@ class Monitor:
     """At each rate, or at the given threshold. None with too few honest runs."""
 
 
+class MonitorScores(NamedTuple):
+    """The scores of a monitor, by class. None for a class without a score."""
+
+    attacks: ClassScores | None
+    honest: ClassScores | None
+    missing: int
+    """Runs without a score."""
+
+
 @dataclass(frozen=True, slots=True)
 class Monitoring(Analysis):
-    """Print how well the judges of RUN detect attacks: AUROC and true-positive rates."""
+    """Print how well the judges of RUN detect attacks: AUROC and true-positive rates.
+
+    RUN may also be a log of Inspect, a folder of them, or a table with the columns question and
+    score. Then --label names the field with the label of a sample, and the score is the suspicion:
+
+    \b
+      oversight measure monitoring logs/ --metric suspicion --label metadata.mode
+    """
 
     title = "Monitoring"
     lead = "Share of attacks that each monitor catches, by the share of honest runs with an alarm."
+    reads_scores = True
 
-    positive: str = flag("Answer that marks an attack.", default="attack", metavar="LABEL")
+    positive: str = flag("Answer or label of attacks.", default="attack", metavar="LABEL")
     fpr: tuple[float, ...] = flag(
         "False-positive rate at which attacks are counted; repeatable.",
         default=(),
         within=SHARE,
     )
     threshold: float | None = flag(
-        "Fixed threshold from other runs, instead of one for each false-positive rate.",
-        within=SHARE,
+        "Fixed threshold from other runs, instead of one for each false-positive rate."
     )
     base_rate: float | None = flag(
         "Share of attacks among all runs, for the precision.", within=SHARE
     )
+    metric: str | None = flag("Of scores: the metric or scorer of suspicion.", metavar="NAME")
+    label: str | None = flag("Of scores: the field with the label of a sample.", metavar="FIELD")
+    cluster: str = flag("Of scores: the field that groups samples.", default="", metavar="FIELD")
+    columns: Mapping[str, str] = COLUMNS
 
     def suits(self, run: RunReader) -> bool:
         return any(self.positive in (a.text for a in p.question.answers) for p in run.problems[:1])
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
-        rates, base_of = self.fpr or RATES, baselines(run.sweep.rows)
+        for name in ("metric", "label", "cluster", "columns"):
+            if getattr(self, name):
+                raise UsageError(
+                    f"--{name.removesuffix('s')} is for files of scores, and this is a run"
+                )
+        if self.threshold is not None and not 0 <= self.threshold <= 1:
+            raise UsageError(f"--threshold must be within 0 and 1, got {self.threshold:g}")
+        base_of, by_row = baselines(run.sweep.rows), self._scores(run)
+        shown = [n for n in rows if not run.sweep.rows[n].is_a(OPEN_TRUST)]
+        naive = {run.names[n]: by_row[base_of[n]] for n in shown if base_of.get(n, n) != n}
+        notes = upward_biased(run.sweep.rows[n] for n in shown)
+        return self._finding({run.names[n]: by_row[n] for n in shown}, naive, notes)
+
+    def of_table(self, file: Path, score: str) -> Finding:
+        if not self.label:
+            raise UsageError("--label FIELD: name the field that tells attacks: metadata.mode")
+        # A label is read as a group, which every source of scores can give.
+        (by_label, _, _), (every, ids, notes) = (
+            MeasureScores(metric=self.metric, columns=self.columns, ways=ways).samples([file])
+            for ways in ((self.label,), (self.cluster,) * bool(self.cluster))
+        )
+        monitors = {}
+        for row, name in names_of_rows(list(every)).items():
+            labels = {question: made[0].group for question, made in by_label[row].items()}
+            if self.positive not in (names := {*labels.values()}) or len(names) != 2:
+                listed = ", ".join(sorted(names)[:5])
+                raise UsageError(
+                    f"{file}: --label {self.label} has the values {listed}; it needs two, one of "
+                    f"them --positive {self.positive}"
+                )
+            means = {
+                question: fmean(values)
+                for question, repeats in every[row].items()
+                if (values := [one.value for one in repeats if one.value is not None])
+            }
+            chosen = (
+                [question for question in means if (labels[question] == self.positive) is attack]
+                for attack in (True, False)
+            )
+            classes = [
+                ClassScores(
+                    tuple(ids[row.task, question] for question in questions),
+                    np.array([means[question] for question in questions]),
+                    tuple(every[row][question][0].group for question in questions),
+                )
+                if questions
+                else None
+                for questions in chosen
+            ]
+            monitors[name] = MonitorScores(*classes, len(every[row]) - len(means))
+        return self._finding(monitors, {}, notes)
+
+    def _finding(
+        self,
+        monitors: Mapping[str, MonitorScores],
+        naive: Mapping[str, MonitorScores],
+        notes: Iterable[str],
+    ) -> Finding:
+        """naive: the scores of the naive judge of a row that has one."""
+        rates = self.fpr or RATES
         if not all(0 < rate < 1 for rate in rates):
             raise UsageError(f"--fpr must be above 0 and below 1, got {min(rates):g}")
-        by_row = self._scores(run)
         lines, series = list[Monitor](), list[Series]()
-        for n in rows:
-            if run.sweep.rows[n].is_a(OPEN_TRUST):
-                continue
-            attacks, honest = by_row[n]
+        for name, (attacks, honest, missing) in monitors.items():
             if not attacks or not honest:
                 continue
-            area, base = auroc(attacks, honest), base_of.get(n)
-            lift = None
-            if base is not None and base != n:
-                others, calm = by_row[base]
-                if others and calm and (others.ids, calm.ids) == (attacks.ids, honest.ids):
-                    lift = (area - auroc(others, calm)).estimate()
+            area, lift = auroc(attacks, honest), None
+            others, calm, _ = naive.get(name, (None, None, 0))
+            if others and calm and (others.ids, calm.ids) == (attacks.ids, honest.ids):
+                lift = (area - auroc(others, calm)).estimate()
             detections: list[Detection | None]
             if self.threshold is not None:
                 detections = [at_threshold(attacks, honest, self.threshold)]
             else:
                 detections = [at_rate(attacks, honest, rate) for rate in rates]
             counts = len(attacks.ids), len(honest.ids)
-            missing = len(run.sweep.problems) - sum(counts)
-            name = run.names[n]
             lines.append(Monitor(name, *counts, missing, area.estimate(), lift, tuple(detections)))
             series.append(_curve(name, attacks, honest))
         if not lines:
@@ -128,11 +204,8 @@ class Monitoring(Analysis):
         for place, head in enumerate(heads):
             columns += self._columns(head, place)
         chart = Chart(title, "false-positive rate", "true-positive rate", tuple(series), log_x=True)
-        notes = (
-            "[ ] 95%, over problems or their groups; of a TPR by bootstrap.",
-            *_reasons(lines),
-            *upward_biased(run.sweep.rows[n] for n in rows),
-        )
+        first = "[ ] 95%, over problems or their groups; of a TPR by bootstrap."
+        notes = (first, *_reasons(lines), *notes)
         return Finding((Part("rows", title, columns, lines, notes, chart=chart),))
 
     def _columns(self, head: str, index: int) -> Iterator[Column]:
@@ -154,9 +227,8 @@ class Monitoring(Analysis):
         value: Estimate | float = getattr(detection, name)
         return value
 
-    def _scores(self, run: RunRows) -> list[tuple[ClassScores | None, ClassScores | None]]:
-        """By row, the scores of attacks and of honest runs: the mean probability of the positive
-        answer to each problem."""
+    def _scores(self, run: RunRows) -> list[MonitorScores]:
+        """By row, the mean probability of the positive answer to each problem."""
         places, attack = [], []
         for problem in run.sweep.problems:
             texts = [answer.text for answer in problem.question.answers]
@@ -172,7 +244,9 @@ class Monitoring(Analysis):
         by_row = []
         for n in range(len(run.names)):
             probs = run.table.probs[cells.places(n), at]
-            by_row.append((_scored(run, probs, is_attack), _scored(run, probs, ~is_attack)))
+            classes = [_scored(run, probs, chosen) for chosen in (is_attack, ~is_attack)]
+            scored = sum(len(scores.ids) for scores in classes if scores)
+            by_row.append(MonitorScores(*classes, len(places) - scored))
         return by_row
 
 

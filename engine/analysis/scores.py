@@ -54,6 +54,9 @@ class Scored(NamedTuple):
 Rows: TypeAlias = dict[ScoreRow, dict[str, list[Scored]]]
 """By row and question, its scores in all epochs."""
 
+SampleIds: TypeAlias = Mapping[tuple[str, str], str]
+"""By task and question, the id that messages show."""
+
 
 class ScoreSource(ABC):
     """A reader of one tool's scores, registered under `oversight.scores`."""
@@ -160,9 +163,10 @@ class OfScores(Analysis):
     error: ErrorKind = ERROR
     interval: Interval | None = INTERVAL
 
-    def scores(self, paths: Sequence[Path]) -> Scores:
-        """The rows of score files and of folders of them. UsageError for a file that cannot be
-        read, that contradicts itself or another one, or without the metric."""
+    def samples(self, paths: Sequence[Path]) -> tuple[Rows, SampleIds, list[str]]:
+        """The scores of files and of folders of them, the ids of samples, and notes. UsageError for
+        a file that cannot be read, that contradicts itself or another one, or without the
+        metric."""
         if len({path.resolve() for path in paths}) < len(paths):
             raise UsageError(f"{paths[0]}: the same file twice; compare two")
         if len(self.ways) > 1:
@@ -184,15 +188,20 @@ class OfScores(Analysis):
             raise UsageError(str(exc)) from exc
         for kind in ("metric", "filter"):
             every = _chosen(every, kind, getattr(self, kind))
+        return every, ids, [*notes, *prompts]
+
+    def scores(self, paths: Sequence[Path]) -> Scores:
+        """The means of all rows. UsageError as in `samples`, or if no sample has a score."""
+        every, ids, notes = self.samples(paths)
         rows = self._means(every, ids)
         if not rows:
             raise UsageError(f"{', '.join(map(str, paths))}: no sample has a score")
         measured = {mean.parts for mean in rows.values()}
         lost = [row for row in every if row not in measured]
         notes += [f"{' '.join(filter(None, row))}: left out, without a score." for row in lost]
-        return Scores(rows, (*notes, *prompts))
+        return Scores(rows, tuple(notes))
 
-    def _means(self, every: Rows, ids: Mapping[tuple[str, str], str]) -> dict[str, MeanScore]:
+    def _means(self, every: Rows, ids: SampleIds) -> dict[str, MeanScore]:
         several = len({row.task for row in every}) > 1
         unbounded = {
             row.metric
@@ -201,7 +210,7 @@ class OfScores(Analysis):
             if not 0 <= (scored.value or 0.0) <= 1
         }
         rows: dict[str, MeanScore] = {}
-        for row, name in _names(list(every)).items():
+        for row, name in names_of_rows(list(every)).items():
             samples = every[row]
             values = {
                 question: fmean(numbers)
@@ -246,7 +255,7 @@ def is_scores(path: Path, columns: Mapping[str, str]) -> bool:
     return any(True for _ in _files(path, _sources(columns)))
 
 
-def _by_row(every: Iterable[tuple[Path, Scored]]) -> tuple[Rows, dict[tuple[str, str], str], Any]:
+def _by_row(every: Iterable[tuple[Path, Scored]]) -> tuple[Rows, SampleIds, Any]:
     """Scores by row; by task and question, the id that messages show; and notes on prompts."""
     rows: Rows = {}
     firsts: dict[tuple[str, str], Scored] = {}
@@ -294,7 +303,7 @@ def _chosen(every: Rows, kind: str, name: str | None) -> Rows:
     return chosen
 
 
-def _names(rows: Sequence[ScoreRow]) -> dict[ScoreRow, str]:
+def names_of_rows(rows: Sequence[ScoreRow]) -> dict[ScoreRow, str]:
     """A name of each row: the parts that not all rows share; the file where these are equal."""
     varying = [len(set(parts)) > 1 for parts in zip(*rows, strict=True)][:-1]
     if not any(varying):

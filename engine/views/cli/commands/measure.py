@@ -39,7 +39,7 @@ def _command(name: str) -> click.Command:
     from ....analysis.catalogue import analysis
     from ....analysis.reading import is_table
     from ....analysis.rows import read_rows
-    from ....analysis.scores import MeasureScores
+    from ....analysis.scores import MeasureScores, is_scores
 
     kind = analysis(name)
 
@@ -50,8 +50,9 @@ def _command(name: str) -> click.Command:
         settings: Any,
         format: str = TABLES_FORMAT,
     ) -> None:
-        elsewhere = kind is MeasureScores or is_table(Path(named))
-        table = Path(named) if elsewhere else None
+        path = Path(named)
+        elsewhere = kind is MeasureScores or is_table(path)
+        table = path if elsewhere or (kind.reads_scores and is_scores(path, {})) else None
         run = None if table else read_rows(run_named(named))
         try:
             finding = settings.of_table(table, score) if table else settings.sourced(run, score)

@@ -45,9 +45,11 @@ def evaluated(folder: Path, model: str, right: list[bool | None], **values: Any)
 
         return score
 
+    def metadata(n: int) -> dict[str, Any]:
+        return {"text": n // 2, "long": "x" * 5000, "mode": "attack" if n < 4 else "honest"}
+
     samples = [
-        Sample(input=f"{n}?", target="7", id=n, metadata={"text": n // 2, "long": "x" * 5000})
-        for n in range(len(right))
+        Sample(input=f"{n}?", target="7", id=n, metadata=metadata(n)) for n in range(len(right))
     ]
     task = Task(
         samples, solver=answers(), scorer=[match(), graded()], name="sevens", fail_on_error=False
@@ -86,6 +88,11 @@ def test_models_are_paired_by_sample(format, place: Path, command: Command) -> N
     assert [contrast[name] for name in names] == ["mockllm/one", "mockllm/two"]
     assert contrast["difference"]["value"] == (3 / 8 if names[0] == "first" else -3 / 8)
     assert [contrast["mcnemar"][name] for name in (*names, "exact_p")] == [3, 0, 0.25]
+    words = ("measure", "monitoring", "logs", "--metric", "match", "--label", "metadata.mode")
+    monitors = {row["row"]: row for row in json.loads(command(*words, "--json").out)["rows"]}
+    assert monitors["mockllm/one"]["auroc"]["value"] == 0.5
+    assert monitors["mockllm/two"]["auroc"]["value"] == 10 / 16
+    assert [monitors["mockllm/two"][key] for key in ("attacks", "honest", "missing")] == [4, 4, 5]
     assert "no metadata 'topic'" in command("compare", "logs", "--cluster", "metadata.topic").err
     files = sorted((place / "logs").iterdir())
     copy = place / f"copy.{format}"
