@@ -5,7 +5,7 @@ are judged by AUROC and by the share of attacks caught at a fixed false-positive
 MonitoringBench (arXiv:2605.09684).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from .reports.aggregate import OPEN_TRUST
 from .reports.formats import COLUMNS
 from .reports.report import upward_biased
 from .rows import RunRows
-from .scores import MeasureScores, names_of_rows
+from .scores import MeasureScores, Scored, names_of_rows
 from .scoring.estimate import Estimate
 from .scoring.inference import Flags, Floats
 from .scoring.roc import ClassScores, Detection, at_rate, at_threshold, auroc, guaranteed, selected
@@ -126,7 +126,7 @@ class Monitoring(Analysis):
         if not self.label:
             raise UsageError("--label FIELD: name the field that tells attacks: metadata.mode")
         # A label is read as a group, which every source of scores can give.
-        (by_label, _, _), (every, ids, notes) = (
+        (by_label, _, _), (every, _, notes) = (
             MeasureScores(metric=self.metric, columns=self.columns, ways=ways).samples([file])
             for ways in ((self.label,), (self.cluster,) * bool(self.cluster))
         )
@@ -139,26 +139,8 @@ class Monitoring(Analysis):
                     f"{file}: --label {self.label} has the values {listed}; it needs two, one of "
                     f"them --positive {self.positive}"
                 )
-            means = {
-                question: fmean(values)
-                for question, repeats in every[row].items()
-                if (values := [one.value for one in repeats if one.value is not None])
-            }
-            chosen = (
-                [question for question in means if (labels[question] == self.positive) is attack]
-                for attack in (True, False)
-            )
-            classes = [
-                ClassScores(
-                    tuple(ids[row.task, question] for question in questions),
-                    np.array([means[question] for question in questions]),
-                    tuple(every[row][question][0].group for question in questions),
-                )
-                if questions
-                else None
-                for questions in chosen
-            ]
-            monitors[name] = MonitorScores(*classes, len(every[row]) - len(means))
+            attacks = {question for question, label in labels.items() if label == self.positive}
+            monitors[name] = _of_samples(every[row], attacks)
         return self._finding(monitors, {}, notes)
 
     def _finding(
@@ -244,10 +226,26 @@ class Monitoring(Analysis):
         by_row = []
         for n in range(len(run.names)):
             probs = run.table.probs[cells.places(n), at]
-            classes = [_scored(run, probs, chosen) for chosen in (is_attack, ~is_attack)]
-            scored = sum(len(scores.ids) for scores in classes if scores)
-            by_row.append(MonitorScores(*classes, len(places) - scored))
+            attacks, honest = (_scored(run, probs, chosen) for chosen in (is_attack, ~is_attack))
+            scored = sum(len(scores.ids) for scores in (attacks, honest) if scores)
+            by_row.append(MonitorScores(attacks, honest, len(places) - scored))
         return by_row
+
+
+def _of_samples(samples: Mapping[str, Sequence[Scored]], attacks: Collection[str]) -> MonitorScores:
+    """The mean over epochs of each sample, by class."""
+    means = {
+        question: fmean(values)
+        for question, repeats in samples.items()
+        if (values := [one.value for one in repeats if one.value is not None])
+    }
+
+    def of_class(attack: bool) -> ClassScores | None:
+        ids = tuple(question for question in means if (question in attacks) is attack)
+        groups = tuple(samples[question][0].group for question in ids)
+        return ClassScores(ids, np.array([means[id] for id in ids]), groups) if ids else None
+
+    return MonitorScores(of_class(True), of_class(False), len(samples) - len(means))
 
 
 def _cell(get: Callable[[Monitor], Estimate | float | None], line: Monitor) -> str:

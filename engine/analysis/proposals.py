@@ -21,6 +21,7 @@ from ...protocols.scores import ALL_SCORES
 from ..errors import UsageError
 from ..run.reader import RunReader
 from .catalogue import Analysis
+from .findings.chart import Chart, Point, Series
 from .findings.finding import Finding, Part, figure, number, word
 from .reports.aggregate import SHARE
 from .rows import RunRows
@@ -266,8 +267,16 @@ class Proposals(Analysis):
             number("proposals", "right.n", key="n"),
             figure("right", "right", 2, sign=False),
         )
+        title = "proposals: right and wrong ones apart"
+        points = (
+            Series(line.name, (Point(line.name, x.value, y.value, x, y),))
+            for line in lines
+            if (x := line.wrong) and (y := line.right)
+        )
+        axes = "share of wrong proposals accepted", "share of right proposals accepted"
+        chart = Chart(title, *axes, tuple(points), diagonal=True)
         parts = (
-            Part("rows", "proposals: right and wrong ones apart", COLUMNS, lines, notes),
+            Part("rows", title, COLUMNS, lines, notes, chart=chart),
             Part("instructions", "share of proposals that are right", heads, instructed),
         )
         return Finding(parts[: 1 + bool(instructed)])

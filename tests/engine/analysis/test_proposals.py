@@ -14,12 +14,14 @@ import pytest
 from oversight.cache.call import Call, with_repeat
 from oversight.engine.analysis.proposals import (
     NO_TASKS,
+    Proposals,
     acceptances_of,
     graded,
     grades,
     proposer_asd,
     truths_of,
 )
+from oversight.engine.analysis.rows import read_rows
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
 from oversight.protocols.agents.agent import Agent
@@ -170,6 +172,11 @@ def test_proposals_of_a_run_are_graded_row_by_row(place: Path, command: Command)
     assert not none
     rows = json.loads(command("measure", "proposals", "run", "--json").out)["rows"]
     assert [(row["youden"]["n"], row["lift"] is None) for row in rows] == [(40, True), (40, False)]
+    chart = Proposals().sourced(read_rows(reader), "brier").parts[0].chart
+    assert chart is not None
+    for series, row in zip(chart.series, rows, strict=True):
+        [spot] = series.points
+        assert (spot.x, spot.y) == (row["wrong"]["value"], row["right"]["value"])
     (place / "q.yaml").write_text(
         sweep.replace(", proposals: true", "").replace("proposer_critic", "debate")
     )
