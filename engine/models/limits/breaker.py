@@ -1,5 +1,7 @@
-"""Circuit breaker: when to stop asking a server that fails, to probe it, and to end the run. Tries
-of one call: failures by kind of fault, and the wait until the next try."""
+"""Circuit breaker: when to stop asking a server that fails, to probe it, and to end the run.
+
+Also the tries of one call: failures by kind of fault, and the wait until the next try.
+"""
 
 import re
 from collections import deque
