@@ -319,10 +319,7 @@ def for_purpose(ask: Ask, role: str) -> Ask:
 
 
 def run_once(
-    ask: Ask,
-    do: Callable[[Ask], Awaitable[T]],
-    settings: tuple[Hashable, ...],
-    *about: Hashable,
+    ask: Ask, do: Callable[[Ask], Awaitable[T]], settings: tuple[Hashable, ...], *about: Hashable
 ) -> Awaitable[T]:
     """Run `do`, or reuse its result and notes from an equal piece of work in this run. settings,
     about: all inputs of `do` other than replies; a run has few different `settings`."""

@@ -46,10 +46,7 @@ class NearestCall:
 
 def differences(old: Call, new: Call) -> tuple[str, ...]:
     """One line per difference between two calls; empty if they are equal."""
-    return (
-        *_differences("", old.request, new.request),
-        *_differences("draw", old.draw, new.draw),
-    )
+    return (*_differences("", old.request, new.request), *_differences("draw", old.draw, new.draw))
 
 
 def nearest_recorded(store: Reader, call: Call, identity: str) -> NearestCall:

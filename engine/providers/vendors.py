@@ -127,10 +127,7 @@ PROVIDERS: dict[str, Entry] = {
         base_url="https://{resource}.services.ai.azure.com/anthropic",
         base_url_variable="ANTHROPIC_FOUNDRY_BASE_URL",
         key_variable="ANTHROPIC_FOUNDRY_API_KEY",
-        options=(
-            ("resource", "ANTHROPIC_FOUNDRY_RESOURCE", "?"),
-            ("version", "", "2023-06-01"),
-        ),
+        options=(("resource", "ANTHROPIC_FOUNDRY_RESOURCE", "?"), ("version", "", "2023-06-01")),
         dated=True,
     ),
     "bedrock": Entry(

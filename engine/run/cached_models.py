@@ -80,14 +80,7 @@ class CachedModels:
         return self.models.in_flight
 
     def snapshot(
-        self,
-        total: int,
-        finished: int,
-        failed: int,
-        *,
-        refused: int,
-        spend: str,
-        halt: Halt | None,
+        self, total: int, finished: int, failed: int, *, refused: int, spend: str, halt: Halt | None
     ) -> Snapshot:
         """The state of the run for observers, who know what the parameters are."""
         calls = self.statistics

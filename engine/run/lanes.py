@@ -11,12 +11,7 @@ from ...cache.shared_results import SharedResults
 from ...protocols.protocol import Protocol
 from ...protocols.question import Question
 from ...protocols.transcript import Failure, Verdict
-from ..errors import (
-    Halt,
-    Pending,
-    RunFolderError,
-    StoreFailed,
-)
+from ..errors import Halt, Pending, RunFolderError, StoreFailed
 from ..stop import StopToken
 from ..sweep.sweep import Cell
 from .failures import SHOWN_CRASHES, failure, first_fault

@@ -297,11 +297,7 @@ class FoundHit:
 
 
 def found_in(
-    run: RunReader,
-    query: Query,
-    parts: Parts,
-    problem: str | None = None,
-    limit: int | None = 20,
+    run: RunReader, query: Query, parts: Parts, problem: str | None = None, limit: int | None = 20
 ) -> tuple[int, list[FoundHit]]:
     """(number of all hits, the first ones), in the order of row, problem, draw, world and turn.
 

@@ -89,13 +89,7 @@ def outcome_of(cell: "Cell", end: Verdict | Failure) -> OutcomeRecord:
         if end.kind == NOT_RUN:
             return OutcomeRecord(*about_world, not_run=end.message)
         return OutcomeRecord(*about_world, failure=end)
-    figures = (
-        dict(end.measures),
-        counted(end),
-        label_probability(end),
-        end.redraws,
-        end.bounds,
-    )
+    figures = (dict(end.measures), counted(end), label_probability(end), end.redraws, end.bounds)
     return OutcomeRecord(*about_world, end.probs, None, "", *figures, unread_by_seat(end))
 
 

@@ -140,8 +140,7 @@ class RunReader:
         for record in Outcomes(self.tables).all():
             if not 0 <= record.place < size:
                 raise RunDamaged(
-                    self.folder / RUN_DB,
-                    f"cell {record.cell} is none of this sweep's {size:,}",
+                    self.folder / RUN_DB, f"cell {record.cell} is none of this sweep's {size:,}"
                 )
             yield record
 

@@ -228,11 +228,7 @@ async def unreachable(call: Call) -> Reply:
 
 
 def replay_cache(
-    store: Reader,
-    identity: Identity,
-    *,
-    tags: TagsOf = no_tags,
-    explained: int = EXPLAINED_MISSES,
+    store: Reader, identity: Identity, *, tags: TagsOf = no_tags, explained: int = EXPLAINED_MISSES
 ) -> Cache:
     """A cache that answers from `store` alone. tags, explained: as `Cache` has them."""
     return Cache(
@@ -365,9 +361,7 @@ class Rebuilt(NamedTuple):
 
 
 async def rebuild(
-    folder: Path,
-    store: Path | str | None = None,
-    user_file: Path | None = None,
+    folder: Path, store: Path | str | None = None, user_file: Path | None = None
 ) -> Rebuilt:
     """Make the database of a run again; the one before is kept under another name.
 

@@ -200,11 +200,7 @@ def public_price(model: str) -> Price | None:
         hours = (day + timedelta(hours=hour) for hour in range(24))
         return [
             genai_prices.calc_price(
-                usage,
-                name,
-                provider_id=vendor,
-                genai_request_timestamp=hour,
-                price_context=context,
+                usage, name, provider_id=vendor, genai_request_timestamp=hour, price_context=context
             ).model_price
             for hour in hours
         ]

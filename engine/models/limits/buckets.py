@@ -127,11 +127,7 @@ class TokenBuckets:
 
     def learn(self, limits: Limits) -> None:
         """Use these limits. Buckets whose rate has not changed are kept."""
-        rates = {
-            OUTPUT: limits.output_tokens,
-            INPUT: limits.input_tokens,
-            COMBINED: limits.tokens,
-        }
+        rates = {OUTPUT: limits.output_tokens, INPUT: limits.input_tokens, COMBINED: limits.tokens}
         former = self._buckets
         self._buckets = {
             limit: former[limit]

@@ -34,12 +34,7 @@ class Capture:
     """Makes rows of cells, for one run in one process."""
 
     def __init__(
-        self,
-        sweep: Sweep,
-        models: Directory,
-        prices: PriceList,
-        new: set[str],
-        run: str = "",
+        self, sweep: Sweep, models: Directory, prices: PriceList, new: set[str], run: str = ""
     ) -> None:
         """new: addresses of calls paid for in this process; each is removed when it is recorded.
         run: ending of the origin of each reply that this run has paid for."""

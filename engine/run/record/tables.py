@@ -254,40 +254,17 @@ class RunTables:
         return self._endpoints[number]
 
     def _call(self, row: Sequence[Any]) -> RecordedCall:
-        (
-            _,
-            address,
-            by,
-            outcome,
-            stop,
-            text,
-            reasoning,
-            tools,
-            draw,
-            origin,
-            *tokens,
-            dollars,
-            at,
-        ) = row
-        model, identity, served, settings, came, elsewhere = self.endpoint(by)
+        _, address, endpoint, outcome, stop, text, reasoning, tools, draw, origin = row[:10]
+        *tokens, dollars, at = row[10:]
+        model, identity, served, settings, came, elsewhere = self.endpoint(endpoint)
         if outcome not in OUTCOMES:
             raise ValueError(f"call {row[0]} ended as {outcome!r:.60}")
         cost = CallCost(
             *(identity, served, stop, *tokens, dollars, origin, at, came, bool(elsewhere))
         )
         return RecordedCall(
-            *(
-                address.hex(),
-                model,
-                "",
-                "",
-                0,
-                read_draw(draw),
-                text,
-                outcome,
-                read_tool_calls(tools),
-            ),
-            *(cost, reasoning or "", settings),
+            *(address.hex(), model, "", "", 0, read_draw(draw), text, outcome),
+            *(read_tool_calls(tools), cost, reasoning or "", settings),
         )
 
 
