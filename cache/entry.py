@@ -208,7 +208,10 @@ class StoreEntry(Struct, frozen=True, gc=False):
             return _unpacked(key, self.form, self.call_part, size)
         if self.lost_passage:
             raise PassageLost(key)
-        length = _unpacked_size(self.shared_part)
+        try:
+            length = zstandard.frame_content_size(self.shared_part)
+        except zstandard.ZstdError:
+            length = -1
         if not 0 <= length <= size - at:
             raise DamagedEntry(key, "the passage that its call shares does not fit into it")
         text = _unpacked(key, PACKED, self.shared_part, length)
@@ -337,14 +340,6 @@ def _unpacked(key: str, form: int, part: bytes, size: int) -> bytes:
     if len(part) != size:
         raise DamagedEntry(key, f"a part of it has {len(part)} bytes, not {size}")
     return part
-
-
-def _unpacked_size(part: bytes) -> int:
-    """Unpacked size of a compressed part, as it states; -1 if it states none."""
-    try:
-        return zstandard.frame_content_size(part)
-    except zstandard.ZstdError:
-        return -1
 
 
 _json = msgspec.json.Encoder().encode

@@ -359,13 +359,8 @@ class PortableFile:
         if len(tail) < _END.size or not tail.startswith(b"PK\5\6"):
             raise self.fault("is not a portable file, is truncated, or has bytes after its end")
         _, disk, first_disk, count_here, count, length, start, comment = _END.unpack(tail)
-        if (disk, first_disk, count_here, start + length + _END.size, comment) != (
-            0,
-            0,
-            count,
-            size,
-            0,
-        ):
+        end = start + length + _END.size
+        if (disk, first_disk, count_here, end, comment) != (0, 0, count, size, 0):
             raise self.fault("has bytes after its directory, or is truncated")
         directory = os.pread(self._descriptor, length, start)
         at = position = 0

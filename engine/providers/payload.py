@@ -90,12 +90,8 @@ def parts(value: Any) -> list[tuple[str, str]]:
     anything else."""
     if not isinstance(value, list):
         return [("text", text(value))]
-    return [(text(part["type"]), _text_of(part)) for part in value]
-
-
-def _text_of(part: dict[str, Any]) -> str:
-    value = part.get(part["type"], part.get("text"))
-    return value if isinstance(value, str) else ""
+    typed = ((text(part["type"]), part.get(part["type"], part.get("text"))) for part in value)
+    return [(kind, words if isinstance(words, str) else "") for kind, words in typed]
 
 
 def counts(*values: Any) -> list[int]:

@@ -217,7 +217,7 @@ class PrefixWarmup:
         prefix = self._prefix(call)
         if prefix is None:
             return await self._inner(call)
-        while not self._is_warm(prefix):
+        while asyncio.get_running_loop().time() >= self._used.get(prefix, -WARM) + WARM:
             if prefix not in self._leading:
                 return await self._lead(call, prefix)
             await self._leading[prefix].wait()
@@ -234,15 +234,8 @@ class PrefixWarmup:
             del self._leading[prefix]
             completed.set()
 
-    def _is_warm(self, prefix: Hashable) -> bool:
-        used = self._used.get(prefix)
-        return used is not None and self._now() - used < WARM
-
     def _use(self, prefix: Hashable) -> None:
-        self._used[prefix] = self._now()
+        self._used[prefix] = asyncio.get_running_loop().time()
         self._used.move_to_end(prefix)
         if len(self._used) > KNOWN:
             self._used.popitem(last=False)
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()

@@ -25,7 +25,6 @@ from .events import MIXED, MixedReplies, add_event, ask_again
 from .folders import sibling_runs
 from .lanes import REPLAY_LANES, attempt_noted, run_lanes
 from .later import ExecutionWork, added_to, entries
-from .loaded_sweep import LoadedSweep
 from .notes import ProgressNotes, store_watermark
 from .observer import Observer
 from .record.capture import Capture
@@ -336,17 +335,14 @@ def _session(run: Run, before: Mapping[str, UsageTotals]) -> RunSession:
     settings = run.settings
     if settings.workers == 1 and not settings.ray:
         return RunSession(run, before)
-    workers = min(settings.workers, _most_workers(run.loaded))
+    # Each has at least one cell, and takes a place at every model.
+    loaded = run.loaded
+    models = [name for name in loaded.sweep.models if not name.startswith(PREFIX)]
+    widths = filter(None, (loaded.models.limits_of(name).concurrency for name in models))
+    workers = min((settings.workers, len(loaded.sweep), *widths))
     if workers == 1 and not settings.ray:
         return RunSession(run, before)
     for name in registered(WORKERS_GROUP):
         make: MakeSession = load_function(WORKERS_GROUP, name)
         return make(run, before, workers)
     raise UsageError("--workers: no extension for several processes is installed")
-
-
-def _most_workers(loaded: LoadedSweep) -> int:
-    """Each has at least one cell, and takes a place at every model."""
-    models = [name for name in loaded.sweep.models if not name.startswith(PREFIX)]
-    widths = (loaded.models.limits_of(name).concurrency for name in models)
-    return min((len(loaded.sweep), *(width for width in widths if width)))

@@ -4,7 +4,7 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from zlib import crc32
 
@@ -333,16 +333,8 @@ def written_down(figures: tuple[float, ...]) -> UsageTotals:
     )
 
 
-_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-_SUMMED = (
-    "dollars",
-    "unconfirmed",
-    "unpriced",
-    "in_flight",
-    "at_risk",
-    "accounts_added",
-    "unstated",
-)
+_COUNTS = [name for name in Usage.__struct_fields__ if name != "raw"]
+_SUMMED = [field.name for field in fields(UsageTotals) if field.type in (int, float)]
 
 
 def sum_usage(accounts: Iterable[UsageTotals]) -> UsageTotals:

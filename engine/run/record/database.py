@@ -123,9 +123,10 @@ class RunDatabase(RunTables):
             replace(problem, question=problem.question.without_passage()) for problem in problems
         ]
         lines = zip(problems, jsonl(bare), strict=True)
+        grid = {k: v for k, v in orjson.loads(meta["grid"]).items() if k != "rows"}
         tables: dict[str, list[tuple[Any, ...]]] = {
             "meta": [
-                (name, (_without_rows(value) if name == "grid" else value).decode())
+                (name, (orjson.dumps(grid) if name == "grid" else value).decode())
                 for name, value in meta.items()
             ],
             "passages": [(n, text) for text, n in passages.items()],
@@ -387,11 +388,6 @@ def _rests_on(stored: StoredCell, calls: set[int]) -> bool:
         return True
     verdict = (row for row in stored.judgements if row[2] == OF_VERDICT)
     return any(calls.intersection(numbers_of(row)) for row in verdict)
-
-
-def _without_rows(value: bytes) -> bytes:
-    """JSON of a sweep without its rows, which have their own table."""
-    return orjson.dumps({k: v for k, v in orjson.loads(value).items() if k != "rows"})
 
 
 def _problem_row(number: int, passage: int | None, line: bytes) -> tuple[Any, ...]:

@@ -282,18 +282,13 @@ def _problem_line(row: Sequence[Any]) -> bytes:
     )
 
 
+_FAULTS = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
+
+
 @contextmanager
 def damage_named(file: Path) -> Iterator[None]:
     """RunDamaged, which names the file, for every fault in reading values of a run."""
     try:
         yield
-    except (
-        LookupError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-        msgspec.MsgspecError,
-    ) as exc:
+    except (*_FAULTS, msgspec.MsgspecError) as exc:
         raise RunDamaged(file, f"{type(exc).__name__}: {exc}") from exc
