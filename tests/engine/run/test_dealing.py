@@ -142,6 +142,18 @@ async def test_cells_of_a_lost_machine_are_never_blamed():
         deal.join(hands[0])
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+@virtually
+async def test_claims_of_a_lost_worker_go_to_the_next_one(lost):
+    deal, hands = dealt([1, 1, 1])
+    for hand in hands:
+        deal.claim(hand, "call")
+    deal.lose(hands.pop(lost), by_itself=False)
+    assert hands[0].granted == [("call", False)]
+    deal.release(hands[0], "call", paid=True)
+    assert hands[1].granted == [("call", True)]
+
+
 SWEEP = """\
 name: s
 problems: {bundled: arithmetic}

@@ -16,7 +16,7 @@ from oversight.cache.store import MemoryStore
 from oversight.engine import errors
 from oversight.engine.errors import DiskFull
 from oversight.engine.models.accounting.ledger_file import LEDGER_FILE, write_uncollected
-from oversight.engine.run.events import EVENTS, add_event
+from oversight.engine.run.events import EVENTS, add_event, sync_events
 from oversight.engine.system.files import replace_file
 from oversight.engine.system.process import YOUNG, gc_relaxed
 from tests.sittings import Bench, Vendor
@@ -50,10 +50,14 @@ def test_failed_replacement_keeps_the_old_file_and_leaves_no_other(tmp_path):
     [
         (lambda folder, n: write_uncollected(folder, {"lab/m": (n, 1.0)}), LEDGER_FILE),
         (lambda folder, n: add_event(folder, "kind", n), EVENTS),
+        (
+            lambda folder, n: (add_event(folder, "kind", n, durable=False), sync_events(folder)),
+            EVENTS,
+        ),
         (lambda folder, n: replace_file(folder / "file", [b"new"]), "file"),
         (lambda folder, n: export_replies(MemoryStore(), [], folder / "replies"), "replies"),
     ],
-    ids=["what is owed", "an event", "a file", "exported replies"],
+    ids=["what is owed", "an event", "events at once", "a file", "exported replies"],
 )
 def test_durable_files_are_synced(write, name, tmp_path, monkeypatch):
     DiskStore(tmp_path).close()

@@ -245,8 +245,10 @@ async def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_pat
         with pytest.raises(ContextLengthExceeded):
             await sender(broken, ledger=ledger, model=MODEL)(call_of(100, 9, model=MODEL))
         at_once, truth = read_ledger(tmp_path)[MODEL], ledger.accounts()[MODEL]
+        ledger.page(MODEL, None).count_unstated(70.0)
         await asyncio.sleep(1.1 * EVERY)
-        noted = read_ledger(tmp_path)[MODEL]
+        noted, entered = read_ledger(tmp_path)[MODEL], ledger.accounts()[MODEL].cut_off()
+    assert noted == entered and entered.unstated == 70.0
     assert (first.sent, first.faults) == (1, (("unconfirmed", "Abandoned", 1),))
     assert (at_once.stored, at_once.count("failed"), at_once.count("unconfirmed")) == (3, 1, 1)
     assert (at_once.usage, at_once.dollars) == (truth.usage, truth.dollars)

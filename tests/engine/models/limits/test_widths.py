@@ -36,6 +36,7 @@ from oversight.engine.models.limits.concurrency import (
     Connections,
 )
 from oversight.engine.models.limits.limits import Limits
+from oversight.engine.providers.fault_table import stated_limits
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
 from tests import virtual
@@ -222,6 +223,27 @@ def test_connections_follow_from_concurrency_or_one_line_says_why_not(
     models = router.Router(directory, roles, accounting, StopToken())
     assert models._connections["compatible/lab chat"].most == connections
     assert len(caplog.records) == bool(message) and message in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("workers", "width", "connections"), [(1, 9, 50), (3, 3, 16), (20, 1, 2), (99, 1, 1)]
+)
+def test_workers_divide_every_limit_of_the_sweep_file_and_of_the_server(
+    workers, width, connections
+):
+    model, name = "compatible/lab/a", "compatible/lab chat"
+    limits = {model: {"concurrency": 9, "requests": 600}}
+    providers = {"compatible/lab": PROVIDERS["compatible/lab"] | {"connections": 50}}
+    directory = Directory(Document.parse("", "s.yaml"), limits, providers, (), {})
+    models = router.Router(
+        *(directory, [(model, "agent")], Accounting(listed()), StopToken()), sharers=workers
+    )
+    models._providers[name]._on_limits(model, stated_limits({"x-ratelimit-limit-tokens": "6000"}))
+    assert models._senders[model].limiter._limits == Limits(
+        requests=600 / workers, tokens=6_000 / workers, concurrency=width
+    )
+    assert models.limits_of(model) == Limits(requests=600 / workers, concurrency=width)
+    assert models._connections[name].most == connections
 
 
 @pytest.mark.parametrize(
