@@ -114,26 +114,21 @@ def _simulated() -> Iterator[str]:
 
 def _providers() -> Iterator[str]:
     yield from _table(ProviderSettings)
-    yield "| provider | where it is, unless `base_url` or the variable says | address | key |"
-    yield "|---|---|---|---|"
+    yield "Unless stated, `NAME_API_KEY` has the key, and `NAME_BASE_URL` another address.\n"
+    yield "| provider | address, and other variables |"
+    yield "|---|---|"
     for name in provider_names():
         row = entry(name)
         own = name == "compatible"
-        address = "COMPATIBLE_NAME_BASE_URL" if own else row.base_url_variable
-        key = "COMPATIBLE_NAME_API_KEY" if own else row.key_variable
-        called = "compatible/NAME" if own else name
-        yield f"| {called} | {row.base_url or '–'} | {_code(address)} | {_code(key)} |"
-
-
-def _run() -> Iterator[str]:
-    yield "| flag | in Python | default |"
-    yield "|---|---|---|"
-    for field in declared(RunSettings):
-        flag = field.metadata[FLAG]
-        metavar = f" {flag.metavar}" if flag.metavar else ""
-        typed = f"{flag_name(field.name, flag)}{metavar}".replace("|", "\\|")
-        default = _value(field.default) if field.default is not None else "–"
-        yield f"| `{typed}` | `{field.name}` | {default} |"
+        usual = (f"{name.upper()}_BASE_URL", f"{name.upper()}_API_KEY")
+        variables = (row.base_url_variable, row.key_variable)
+        others = [f"`{one}`" for one, as_usual in zip(variables, usual, strict=True)
+                  if one and one != as_usual]  # fmt: skip
+        keyless = ["no key"] * (not row.key_variable and not own)
+        if own:
+            others = ["`COMPATIBLE_NAME_BASE_URL`", "`COMPATIBLE_NAME_API_KEY`"]
+        about = ", ".join([*filter(None, [row.base_url]), *others, *keyless])
+        yield f"| {'compatible/NAME' if own else name} | {about or '–'} |"
 
 
 def _every(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -193,10 +188,9 @@ def _tables() -> Iterator[str]:
 
 
 def _columns(columns: Iterable[tuple[str, TableColumn]]) -> Iterator[str]:
-    yield "| column | kind, unit or range | |\n|---|---|---|"
     for name, column in columns:
         kind = f"{column.kind}, {column.unit}" if column.unit else column.kind
-        yield f"| `{name}` | {kind} | {column.sentence} |"
+        yield f"- `{name}` ({kind}): {column.sentence}"
     yield ""
 
 
@@ -209,7 +203,6 @@ PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "limits": lambda: _table(Limits),
     "simulated": _simulated,
     "providers": _providers,
-    "run": _run,
     "commands": _commands,
     "tables": _tables,
 }
@@ -217,7 +210,7 @@ PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
 
 
 def _table(*classes: type[Any], without: Iterable[str] = ()) -> Iterator[str]:
-    return _tabled(_rows(*classes, without=without))
+    return _listed(_rows(*classes, without=without))
 
 
 def _rows(*classes: type[Any], without: Iterable[str] = ()) -> list[Row]:
@@ -229,14 +222,6 @@ def _rows(*classes: type[Any], without: Iterable[str] = ()) -> list[Row]:
         for cls in [of[id(each)]]
         if each.name not in without
     ]
-
-
-def _tabled(rows: Iterable[Row]) -> Iterator[str]:
-    if rows := list(rows):
-        yield "| setting | value | meaning |"
-        yield "|---|---|---|"
-        yield from (f"| {' | '.join(row)} |" for row in rows)
-        yield ""
 
 
 def _listed(rows: Iterable[Row]) -> Iterator[str]:
@@ -331,10 +316,6 @@ def _docs(cls: type[Any]) -> Mapping[str, str]:
 
 def _first_line(text: str | None) -> str:
     return (text or "").partition("\n\n")[0].replace("\n", " ")
-
-
-def _code(name: str) -> str:
-    return f"`{name}`" if name else "–"
 
 
 def main() -> None:

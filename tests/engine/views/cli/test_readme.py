@@ -158,7 +158,7 @@ def test_reference_pages_match_the_declarations() -> None:
     assert all(f"### kind: {kind}\n" in page for kind in JUDGES)
     assert all(f"| {name}" in page for name in PROVIDERS)
     for setting in ("draws", "base_url", "identity", "concurrency", "best_of", "muddle", "limit"):
-        assert f"| `{setting}` | " in page
+        assert f"\n- `{setting}` (" in page
 
 
 SHOWN = [block for page in (ROOT / "README.md", *PAGES) for block in blocks(page, "yaml")]
