@@ -27,12 +27,9 @@ from oversight.engine.extensions.simulation.model import PRESETS, SimModel
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.providers.catalogue import entry, provider_names
 from oversight.engine.providers.settings import ProviderSettings
-from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.document import fields_of
 from oversight.engine.sweep.roles import SWEEP_AXES, AgentSettings
 from oversight.engine.sweep.sweepfile import Top
-from oversight.engine.system.settings import FLAG
-from oversight.engine.views.cli.flags import declared, flag_name
 from oversight.engine.views.cli.group import oversight
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
