@@ -88,8 +88,7 @@ def _against(
     accuracy, base = run.table.accuracy(row), run.table.accuracy(naive)
     lift = accuracy.less(base) if accuracy else None
     return AgainstNaive(
-        flips(alone[both], right[both]),
-        lift.estimate(interval=interval) if lift else None,
+        flips(alone[both], right[both]), lift.estimate(interval=interval) if lift else None
     )
 
 

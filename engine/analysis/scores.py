@@ -231,10 +231,7 @@ class OfScores(Analysis):
 
 def _sources(columns: Mapping[str, str]) -> list[ScoreSource]:
     names = registered(SCORES_GROUP)
-    return [
-        *(load_one(SCORES_GROUP, name, ScoreSource) for name in names),
-        ScoreTable(columns),
-    ]
+    return [*(load_one(SCORES_GROUP, name, ScoreSource) for name in names), ScoreTable(columns)]
 
 
 def _files(path: Path, sources: Sequence[ScoreSource]) -> Iterator[tuple[Path, ScoreSource]]:

@@ -50,8 +50,7 @@ def user_class(node: Node, base: type[_Base], group: str) -> type[_Base]:
     cls = _imported(node, name) if is_elsewhere(name) else _registered(node, group)
     if not (isinstance(cls, type) and issubclass(cls, base)):
         raise node.fault(
-            f"{name} is {cls!r}, not a class of {role}",
-            f"inherit from {base.__module__}.{role}",
+            f"{name} is {cls!r}, not a class of {role}", f"inherit from {base.__module__}.{role}"
         )
     params = vars(cls).get("__dataclass_params__")
     if params is None or not params.frozen:

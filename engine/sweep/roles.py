@@ -23,12 +23,7 @@ from ...protocols.prompts.prompt_set import PromptError, PromptSet, default_prom
 from ...protocols.protocol import Protocol
 from ...protocols.settings import PARAMETERS, Count, CountFromZero, check_ranges
 from ..errors import UsageError
-from ..providers.capabilities import (
-    Endpoint,
-    missing_abilities,
-    takes_temperature,
-    thinking_effort,
-)
+from ..providers.capabilities import Endpoint, missing_abilities, takes_temperature, thinking_effort
 from ..providers.catalogue import entry, provider_of
 from ..providers.simulated import PREFIX, simulation
 from ..system.process import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP

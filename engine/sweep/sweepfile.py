@@ -391,10 +391,7 @@ def check_names(
 
 
 def check_use(
-    document: Document,
-    models: Mapping[str, Any],
-    providers: Mapping[str, Any],
-    used: Iterable[str],
+    document: Document, models: Mapping[str, Any], providers: Mapping[str, Any], used: Iterable[str]
 ) -> None:
     """Check that the sweep uses every model and every own server that has settings.
 

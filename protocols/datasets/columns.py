@@ -502,11 +502,7 @@ def own_letters(texts: Sequence[str]) -> tuple[list[str], list[str]] | None:
     marks = [_OWN_LETTER.match(text.translate(_FULL_WIDTH)) for text in texts]
     tokens = [next(filter(None, mark.groups())).casefold() if mark else "" for mark in marks]
     used = [n for n, text in enumerate(texts) if text]
-    for family in (
-        LABELS.casefold(),
-        [str(n) for n in range(1, len(LABELS) + 1)],
-        _ROMAN,
-    ):
+    for family in (LABELS.casefold(), [str(n) for n in range(1, len(LABELS) + 1)], _ROMAN):
         expected = family[: len(texts)]
         right = [n for n in used if n < len(expected) and tokens[n] == expected[n]]
         if len(right) == len(used) or {tokens[n] for n in used} == set(expected):

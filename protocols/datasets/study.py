@@ -189,9 +189,7 @@ class Study(Loader):
                 row.argued or "",
                 tuple(
                     BeliefHistory(
-                        one.judge,
-                        one.mode,
-                        tuple((b.round, tuple(b.probs)) for b in one.beliefs),
+                        one.judge, one.mode, tuple((b.round, tuple(b.probs)) for b in one.beliefs)
                     )
                     for one in judged.get(row.id, ())
                 ),

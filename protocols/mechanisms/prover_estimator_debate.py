@@ -171,12 +171,7 @@ class ProverEstimatorDebate(Assisted, WithHorizon):
         return tuple(p for p, _ in filled), estimate_turn
 
     async def _pick(
-        self,
-        view: Transcript,
-        side: Answer,
-        estimates: tuple[float, ...],
-        needed: int,
-        ask: Ask,
+        self, view: Transcript, side: Answer, estimates: tuple[float, ...], needed: int, ask: Ask
     ) -> tuple[Level, Turn]:
         """The level with the agent's pick, and the turn that announces it."""
         prover = self.seat(self.agent, side, PICKER, conduct=self.conduct)

@@ -78,10 +78,7 @@ ADVOCACY = "advocacy"
 UNTRUSTED = ("answer", "statement", "question", "claim", "subclaims", "flaw")
 """Placeholders for texts of participants or of data sets."""
 
-OPTIONAL = {
-    "debate.debater_first": "debate.debater",
-    "debate.debater_later": "debate.debater",
-}
+OPTIONAL = {"debate.debater_first": "debate.debater", "debate.debater_later": "debate.debater"}
 """Blocks that a set may add, by name, and the block that each replaces. The default has none."""
 
 NEEDED = {LATE, "lines", "labels", "fields", "question", "flaw"}

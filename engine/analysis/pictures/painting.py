@@ -89,11 +89,7 @@ class Legend(NamedTuple):
         """Draw it below the axes, within the figure."""
         if self.keys:
             figure.legend(
-                self.keys,
-                self.names,
-                loc="outside lower center",
-                ncols=self.columns,
-                frameon=False,
+                self.keys, self.names, loc="outside lower center", ncols=self.columns, frameon=False
             )
 
 

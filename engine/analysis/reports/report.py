@@ -42,14 +42,7 @@ from .formats import ENDINGS
 from .groups import grouping, measured_parts, pivot
 from .paper import report_table
 from .results import Results, RowResult
-from .summary import (
-    COUNTED,
-    counted_problems,
-    hints,
-    lead_of,
-    settings_of,
-    table_of,
-)
+from .summary import COUNTED, counted_problems, hints, lead_of, settings_of, table_of
 
 UNREAD_KINDS = ("unreadable", "declined")
 """Failures of worlds that count, with the verdict that is worst for the agent."""

@@ -372,8 +372,7 @@ def score_rows(
                 contrast=contrast,
                 bounds=mine.bounds,
                 compliance=Compliance(
-                    table.side_checked(number),
-                    *(by_id.get(id(one)) for one in doubts[number]),
+                    table.side_checked(number), *(by_id.get(id(one)) for one in doubts[number])
                 ),
                 failures=table.failures[number],
                 counts=table.counts[number],

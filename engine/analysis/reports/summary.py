@@ -255,10 +255,7 @@ def _laid_out(
         table,
         head=("", *[*fields] * max(len(judges), 1)),
         body=tuple(
-            (
-                name,
-                *chain(*(cells(by_judge.get(j)) for j in judges or [next(iter(by_judge))])),
-            )
+            (name, *chain(*(cells(by_judge.get(j)) for j in judges or [next(iter(by_judge))])))
             for (_, name), by_judge in lines
         ),
         heads=tuple(head for (head, _), _ in lines) if any(head for head, _ in body) else (),

@@ -169,8 +169,7 @@ class Agreement:
 
 
 def krippendorff_alpha(
-    units: Sequence[Sequence[RatedPoint]],
-    clusters: Sequence[Hashable] = (),
+    units: Sequence[Sequence[RatedPoint]], clusters: Sequence[Hashable] = ()
 ) -> Agreement | None:
     """Alpha of ratings; None if no values can be paired, or all are equal.
 

@@ -267,11 +267,7 @@ def family(
 
 
 def _decided(
-    names: tuple[str, str],
-    agree: bool,
-    figure: Estimate,
-    p_family: float,
-    equivalence: float,
+    names: tuple[str, str], agree: bool, figure: Estimate, p_family: float, equivalence: float
 ) -> Contrast:
     if agree and figure.clusters >= ENOUGH:
         bare = Estimate(0.0, figure.n, figure.clusters, ways=figure.ways)

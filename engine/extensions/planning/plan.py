@@ -154,9 +154,7 @@ def command(
     batch: bool = BATCH,
     dry_run: bool = flag("Run the checks of a run and stop before sending.", default=False),
     with_prompts: bool = flag(
-        "Print every prompt for PROBLEM (default: the first).",
-        name="--prompts",
-        default=False,
+        "Print every prompt for PROBLEM (default: the first).", name="--prompts", default=False
     ),
     protocol: str = setting(Parts, "protocol"),
     *,

@@ -25,13 +25,7 @@ from ...analysis.rows import RunRows
 from ...analysis.scoring.asd import asd_ends
 from ...analysis.scoring.estimate import Ends, Interval
 from ...analysis.scoring.inference import cluster, codes_of
-from ...analysis.scoring.power import (
-    Spread,
-    design_effect,
-    fewest_clusters,
-    mde,
-    questions_needed,
-)
+from ...analysis.scoring.power import Spread, design_effect, fewest_clusters, mde, questions_needed
 from ...errors import UsageError
 from ...models.accounting.prices import PriceList
 from ...run.loaded_sweep import LoadedSweep

@@ -436,9 +436,7 @@ PASSAGE = re.compile(r"(?<=<passage>\n)(.{60}).*?\n(?=</passage>)", re.DOTALL)
 
 @as_command
 def command(
-    subject: str = argument("FILE:NAME"),
-    overrides: tuple[str, ...] = SET,
-    as_json: bool = JSON,
+    subject: str = argument("FILE:NAME"), overrides: tuple[str, ...] = SET, as_json: bool = JSON
 ) -> None:
     """Try a protocol, judge, agent or data set that you wrote. Nothing is sent.
 

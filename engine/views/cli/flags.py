@@ -335,15 +335,9 @@ OWN_SWEEP = flag(
 """Of commands that compose the calls of a run again."""
 JSON = flag("Print JSON.", name="--json", default=False)
 STORE = setting(FolderSettings, "store")
-RECORDED_STORE = flag(
-    "Store of the replies. Default: the run's.",
-    metavar="PATH|URL",
-)
+RECORDED_STORE = flag("Store of the replies. Default: the run's.", metavar="PATH|URL")
 """`--store` of commands that read the replies of runs."""
-RUN_STORE = flag(
-    "Store of the replies. Default: the run's.",
-    metavar="FOLDER|URL",
-)
+RUN_STORE = flag("Store of the replies. Default: the run's.", metavar="FOLDER|URL")
 """`--store` of commands that ask more about a run, and store the replies."""
 FOLDER_OF_RUN = setting(FolderSettings, "folder")
 BATCH = setting(RunSettings, "batch")

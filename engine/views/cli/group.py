@@ -29,11 +29,9 @@ SECTIONS = {
         "measure": "Measure more of a run: beliefs, cost, calibration, people.",
     },
     "Share": {
-        "export": "Write a run as a figure, tables, logs of Inspect, or one file for others.",
+        "export": "Write a run as a figure, tables, logs of Inspect, or one file for others."
     },
-    "Stores": {
-        "cache": "Inspect, check, prune, back up, move and merge stored replies.",
-    },
+    "Stores": {"cache": "Inspect, check, prune, back up, move and merge stored replies."},
 }
 """The core's commands by heading of the help. Each is `commands.NAME:command`; its summary is kept
 here so that `--help` imports none of them."""
@@ -57,11 +55,7 @@ class NamedGroup(click.Group):
     """
 
     def __init__(
-        self,
-        *args: Any,
-        modules: Collection[str] = (),
-        path: str | None = None,
-        **others: Any,
+        self, *args: Any, modules: Collection[str] = (), path: str | None = None, **others: Any
     ) -> None:
         super().__init__(*args, **others)
         self.modules = modules

@@ -92,9 +92,7 @@ def run_in_terminal(
 
 
 def _execute(
-    execution: Execution,
-    presentation: Presentation,
-    observers: Callable[[Run], Sequence[Observer]],
+    execution: Execution, presentation: Presentation, observers: Callable[[Run], Sequence[Observer]]
 ) -> int:
     run = execution.run
     if run.run_again:

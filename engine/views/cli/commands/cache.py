@@ -114,11 +114,7 @@ def list_(
 
 
 @command.adds("show")
-def show_(
-    address: str = argument(),
-    store: str | None = STORE,
-    as_json: bool = JSON,
-) -> None:
+def show_(address: str = argument(), store: str | None = STORE, as_json: bool = JSON) -> None:
     """Print the call and the reply at ADDRESS; its first digits will do."""
     with _reading(store) as (_, replies):
         record = _entry(replies, address)

@@ -33,9 +33,7 @@ def command(
     *,
     words: tuple[str, ...] = argument("RUN [RUN2]", required=True, complete=run_names),
     kind: str = flag(
-        "Kind of figure; docs/pages.md describes each.",
-        default="asd",
-        type=click.Choice(KINDS),
+        "Kind of figure; docs/pages.md describes each.", default="asd", type=click.Choice(KINDS)
     ),
     output: Path | None = output("RUN-KIND.pdf"),
     data: Path | None = flag(

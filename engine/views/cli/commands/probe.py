@@ -63,11 +63,7 @@ def command(
 
 
 def _asked(
-    opened: LoadedSweep,
-    run: Path,
-    replies: Store,
-    probes: list[BeliefProbe],
-    asks: AskSettings,
+    opened: LoadedSweep, run: Path, replies: Store, probes: list[BeliefProbe], asks: AskSettings
 ) -> int:
     folder = run / PROBES
     folder.mkdir(exist_ok=True)

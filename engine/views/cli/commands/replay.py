@@ -88,10 +88,7 @@ def command(
         if changes:
             different.append((cell, changes))
 
-    with (
-        recorded(run, store) as replies,
-        asyncio.Runner(loop_factory=event_loop()) as runner,
-    ):
+    with recorded(run, store) as replies, asyncio.Runner(loop_factory=event_loop()) as runner:
         try:
             runner.run(replay_cells(cells(), replies, models.identity, keep, tags=models.tags))
             audited = unlike_replies(reader.tables.cells(failed), replies, models.tags)

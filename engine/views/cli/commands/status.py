@@ -21,10 +21,7 @@ from ..output import asked, say, show, show_json, show_line, width
 
 
 @as_command
-def command(
-    word: str | None = argument("[RUN|FOLDER]"),
-    as_json: bool = JSON,
-) -> None:
+def command(word: str | None = argument("[RUN|FOLDER]"), as_json: bool = JSON) -> None:
     """Print the progress of RUN and the process that is running it; without RUN, list all runs.
 
     The list has the run folders in FOLDER (default: runs/), the newest first. A run is finished,
