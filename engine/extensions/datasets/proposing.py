@@ -7,17 +7,19 @@ each task with a right and a wrong proposal, as its two answers. Both are ordina
 import asyncio
 import importlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
 import orjson
 from annotated_types import Interval
 
-from ....cache.call import Ask, value_address, with_repeat
+from ....cache.cache import Cache
+from ....cache.call import Call, value_address, with_repeat
 from ....protocols.agents.agent import Agent
 from ....protocols.datasets.checkers import Checker, Extract, Kind
 from ....protocols.datasets.jsonl import jsonl
@@ -37,31 +39,56 @@ from ....protocols.datasets.open_tasks import (
 )
 from ....protocols.judges.stated import StatedJudge
 from ....protocols.question import Problem, balanced
+from ....protocols.transcript import Failure
+from ...analysis.reports.health import called
+from ...display.progress import Snapshot
 from ...display.text import counted
-from ...errors import UsageError
+from ...errors import Halt, UsageError
+from ...models.accounting.ledger import Accounting, sum_usage
+from ...models.directory import Directory
+from ...models.router import Router
+from ...providers.capabilities import missing_abilities
+from ...providers.settings import environment
+from ...providers.simulated import PREFIX
+from ...run.cached_models import CachedModels
+from ...run.failures import failure
+from ...run.later import Addition, ExecutionWork, added_to, require_extensions, run_all
+from ...run.observer import ProgressDisplay
+from ...run.settings import AskSettings
+from ...run.stores import open_store, store_name
+from ...stop import StopToken
 from ...sweep.code import module_from_file
 from ...sweep.document import Document, Node, is_elsewhere
 from ...sweep.roles import agents
-from ...system.files import replace_file
+from ...system.files import locked, replace_file
 from ...system.settings import flag
 from ...views.cli.exit_codes import ExitCode
-from ...views.cli.flags import SEED, OutputPath
-from ...views.cli.output import say, show
-from .generating import LoopSettings, Production, go_through, require_abilities
+from ...views.cli.faults import halt_code
+from ...views.cli.flags import SEED, STORE, OutputPath, output
+from ...views.cli.output import say, show, typed
+from ...views.cli.terminal import under_signals
 
 MANY_UNGRADED = 0.05
 """Share of ungraded proposals from which their reasons are printed."""
+MAX_LISTED = 5
+"""Maximum number of failures that are printed one by one."""
 CHECKER_SETTINGS = ("kind", "column", "extract", "tolerance")
 KINDS = get_args(Kind)
 INSTRUCTIONS = get_args(Instruction)
+_OUTPUT = output()
 _EXTRACT = flag("Find the answer in a longer text.")
 _PAIRS = flag("Write the pairs here.", type=OutputPath(), metavar="FILE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProposeSettings(LoopSettings):
-    """The proposer, its instructions, and the checker."""
+class ProposeSettings(AskSettings):
+    """The proposer, its instructions, the checker, and the files."""
 
+    output: Path = _OUTPUT
+    concurrency: int = flag(
+        "Texts worked on at once.", default=64, within=Interval(ge=1, le=100_000)
+    )
+    store: Path | str | None = STORE
     agent: str = flag(
         "Model that writes: provider/name, sim/NAME, or a YAML file with the settings of an agent.",
         default="",
@@ -158,12 +185,16 @@ def propose_all(source: Path, limit: int | None, settings: ProposeSettings) -> i
     asyncio.run(check_references(tasks, checker, str(source)))
     failed = False
     if agent is None:
-        proposals = [asyncio.run(_graded_answer(task, checker)) for task in tasks]
+        answers = ((task.id, task, task.existing) for task in tasks if task.existing)
+        proposals = [asyncio.run(graded(*answer, checker)) for answer in answers]
     else:
         work = production(tasks, agent, checker, settings)
-        if (code := _written(work, tasks[0], agent, settings)) is not None:
+        if (code := _written(work, tasks[0], settings)) is not None:
             return code
-        work.list_failures()
+        for id, lost in islice(work.failures.items(), MAX_LISTED):
+            say(f"{id}: {called(lost.kind)}: {lost.message}")
+        if (more := len(work.failures) - MAX_LISTED) > 0:
+            say(f"… and {more:,} more failures")
         proposals, failed = work.results(), bool(work.failures)
     if checker.kind == "none":
         replace_file(settings.output, map(_ungraded_row, proposals))
@@ -201,31 +232,128 @@ def propose_all(source: Path, limit: int | None, settings: ProposeSettings) -> i
     return ExitCode.FAILED if failed else ExitCode.DONE
 
 
+@dataclass
+class Production:
+    """The proposals of an agent: those to write, and those that are done.
+
+    One that is run again asks the same calls, whose replies are in the store. So the same
+    production goes on after any stop, and pays for nothing twice.
+    """
+
+    items: Mapping[str, ProposalItem]
+    """By id."""
+    agent: Agent
+    checker: Checker
+    made: dict[str, Graded] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
+
+    @property
+    def done(self) -> int:
+        return len(self.made) + len(self.failures)
+
+    def results(self) -> list[Graded]:
+        """The results so far, in the order of the items."""
+        return [self.made[id] for id in self.items if id in self.made]
+
+    async def run(
+        self, cache: Cache, stop_token: StopToken, lanes: int, added: Addition | None = None
+    ) -> Halt | None:
+        """Write all proposals, `lanes` at a time. Returns why it stopped early, or None.
+
+        Replies in flight at a stop are awaited and saved. When cancelled they are abandoned.
+        """
+
+        async def attempt(id: str) -> Graded | Failure:
+            _, task, instruction, repeat = self.items[id]
+            try:
+                ask = with_repeat(cache, repeat)
+                written = await propose(task, self.agent, instruction, ask)
+                return await graded(id, task, written, self.checker)
+            except Exception as exc:
+                return failure(id, exc)
+
+        def keep(id: str, end: Graded | Failure) -> None:
+            if isinstance(end, Failure):
+                self.failures[id] = end
+            else:
+                self.made[id] = end
+
+        async with cache:
+            await run_all(
+                lambda: (id for id in self.items if id not in {*self.made, *self.failures}),
+                attempt,
+                keep,
+                added=added,
+                lanes=lanes,
+                stop_token=stop_token,
+                waits=lambda: cache.waits,
+            )
+        return None if self.done == len(self.items) else stop_token.halt
+
+
 def production(
     tasks: Sequence[Task], agent: Agent, checker: Checker, settings: ProposeSettings
-) -> Production[ProposalItem, Graded]:
-    async def write(item: ProposalItem, ask: Ask) -> Graded:
-        id, task, instruction, repeat = item
-        written = await propose(task, agent, instruction, with_repeat(ask, repeat))
-        return await graded(id, task, written, checker)
-
+) -> Production:
     choices = product(tasks, settings.instructions(), range(settings.repeats))
     items = [(f"{task.id}-{name}-{repeat}", task, name, repeat) for task, name, repeat in choices]
-    return Production({item[0]: item for item in items}, write)
+    return Production({item[0]: item for item in items}, agent, checker)
 
 
-def _written(
-    work: Production[ProposalItem, Graded], task: Task, agent: Agent, settings: ProposeSettings
-) -> int | None:
+def require_abilities(model: str, examples: Sequence[Call]) -> None:
+    """UsageError for a setting that the model does not take, with the fix. Nothing is sent."""
+    if model.startswith(PREFIX):
+        say(f"{model} is simulated: its answers are made up, for a trial only")
+        return
+    lacks = dict.fromkeys(str(lack) for call in examples for lack in missing_abilities(call))
+    if lacks:
+        raise UsageError("\n".join(lacks) + "\nNothing was sent.")
+
+
+def _written(work: Production, task: Task, settings: ProposeSettings) -> int | None:
     """Have all proposals written; the exit code if that stops early."""
-    examples = [compose(task, agent, instruction) for instruction in settings.instructions()]
-    require_abilities(agent.model, examples)
-    return go_through(work, examples[0], settings, "proposal")
+    model, file = work.agent.model, settings.output
+    examples = [compose(task, work.agent, name) for name in settings.instructions()]
+    require_abilities(model, examples)
+    directory = Directory(Document.parse("", "--agent"), {}, {}, (), environment(Path()))
+    directory.choose_apis((model,), [(model, examples[0].effort)] if examples[0].tools else ())
+    caps = settings.price_list, settings.max_cost, settings.max_tokens
+    models = Router(directory, [(model, "--agent")], Accounting.capped(*caps), StopToken())
+    require_extensions(directory, (model,), settings)
+    folder = file.with_name(f"{file.name}.work")
+    with ExitStack() as stack:
+        store = stack.enter_context(closing(open_store(store_name(settings.store))))
+        cached = CachedModels(models, store)
+        if directory.deferred((model,), settings.batch) or folder.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder))
+            execution = ExecutionWork(folder, models, (model,), cached.cache, settings)
+            cached.added = added_to(execution)
 
+        def snapshot() -> Snapshot:
+            spent = sum_usage(cached.accounts().values()).dollars
+            return cached.snapshot(
+                len(work.items),
+                work.done,
+                len(work.failures),
+                refused=sum(failure.kind == "declined" for failure in work.failures.values()),
+                spend=f"${spent:.2f}" if spent else "",
+                halt=models.stop_token.halt,
+            )
 
-async def _graded_answer(task: Task, checker: Checker) -> Graded:
-    assert task.existing
-    return await graded(task.id, task, task.existing, checker)
+        async def written() -> Halt | None:
+            try:
+                async with ProgressDisplay().watching(snapshot):
+                    lanes, token = settings.concurrency, models.stop_token
+                    return await work.run(cached.cache, token, lanes, cached.added)
+            finally:
+                await cached.close()
+
+        halt = under_signals(written, models.stop_token, snapshot)
+    if halt is None:
+        return None
+    say(f"{str(halt).rstrip('.')}. {work.done:,} of {len(work.items):,} proposals done")
+    say(f"nothing is written yet, and no reply is lost; go on with: {typed()}")
+    return halt_code(halt)
 
 
 def _ungraded_row(one: Graded) -> bytes:

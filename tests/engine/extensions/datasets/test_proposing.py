@@ -10,8 +10,11 @@ from oversight.cache.cache import Cache
 from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
 from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
-from oversight.engine.extensions.datasets.generating import require_abilities
-from oversight.engine.extensions.datasets.proposing import ProposeSettings, production
+from oversight.engine.extensions.datasets.proposing import (
+    ProposeSettings,
+    production,
+    require_abilities,
+)
 from oversight.engine.stop import StopToken
 from oversight.protocols import Agent
 from oversight.protocols.datasets.checkers import Checker
