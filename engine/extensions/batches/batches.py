@@ -414,8 +414,7 @@ class Batches(Addition):
     def _enter(self, results: Results) -> None:
         """Enter a batch, whose replies are stored, into journal and ledger."""
         batch, page, account = results.batch, results.page, results.page.account()
-        dearest = max(results.dearest, self._dearest.get(batch.model, 0.0))
-        self._dearest[batch.model] = dearest
+        self._dearest[batch.model] = max(results.dearest, self._dearest.get(batch.model, 0.0))
         faults = {key: [status, body.decode()] for key, (status, body) in results.faults.items()}
         self.journal.note(
             collected=batch.mark, account=to_builtins(account), faults=faults, again=results.again
@@ -551,8 +550,7 @@ class Batches(Addition):
         self, endpoint: BatchEndpoint, batch: Batch, body: BinaryIO, size: int, uploaded: str
     ) -> str:
         """The id of the batch that is made. After a stop, the vendor has a moment to answer."""
-        request = endpoint.sent(endpoint.create, batch, body, size, uploaded)
-        making = asyncio.create_task(request)
+        making = asyncio.create_task(endpoint.sent(endpoint.create, batch, body, size, uploaded))
         try:
             with suppress(Halt):
                 await self._stop.until_stopped(asyncio.wait((making,)))

@@ -127,8 +127,7 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         path, _, query = self._target.decode("latin-1").partition("?")
         method = self._parser.get_method().decode()
-        request = ServerRequest(method, path, query, self._headers, bytes(self._body))
-        self._waiting.append(request)
+        self._waiting.append(ServerRequest(method, path, query, self._headers, bytes(self._body)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +165,12 @@ class ServerBudgets:
     def read(self, now: float) -> dict[str, MeterReading]:
         """The rest of each budget."""
         self._fill(now)
-        return {
-            kind: MeterReading(
-                limit, max(int(remaining), 0), (limit - remaining) / limit * self._minute
-            )
-            for (kind, limit), remaining in zip(
-                self._limits.items(), self._left.values(), strict=True
-            )
-        }
+        readings = {}
+        for kind, remaining in self._left.items():
+            limit = self._limits[kind]
+            reset = (limit - remaining) / limit * self._minute
+            readings[kind] = MeterReading(limit, max(int(remaining), 0), reset)
+        return readings
 
     def _fill(self, now: float) -> None:
         passed, self._seen = now - self._seen, now

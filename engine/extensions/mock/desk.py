@@ -189,13 +189,8 @@ class ServerDesk:
         query = parse_qs(incoming.request.query)
         listed_from = self._now() - self.profile.unlisted / self._speed
         kind = _KIND[incoming.dialect.endpoint]
-        ids = [
-            id
-            for id, candidate in reversed(self._batches.items())
-            if id.startswith(kind)
-            and candidate.owner == incoming.owner
-            and candidate.made <= listed_from
-        ]
+        ours = (batch for batch in reversed(self.batches) if batch.owner == incoming.owner)
+        ids = [b.id for b in ours if b.id.startswith(kind) and b.made <= listed_from]
         after = query.get("after", query.get("after_id", [""]))[0]
         start = ids.index(after) + 1 if after else 0
         # Small pages, so that clients need to fetch several.

@@ -83,9 +83,8 @@ def spoil(
     """Send a billed reply in an unusable form."""
     match fault:
         case "cut":
-            connection.begin(
-                200, f"content-length: {len(body)}\r\n{limits}", body[: len(body) // 2]
-            )
+            head = f"content-length: {len(body)}\r\n{limits}"
+            connection.begin(200, head, body[: len(body) // 2])
             connection.tear()
         case "half_json":
             connection.answer(200, body[: len(body) // 2], limits)
@@ -117,8 +116,7 @@ def _drip(connection: Connection, body: bytes, drops: int, pause: float) -> None
         connection.finish()
         return
     connection.write(b"1\r\n\n\r\n")
-    loop = asyncio.get_running_loop()
-    loop.call_later(pause, _drip, connection, body, drops - 1, pause)
+    asyncio.get_running_loop().call_later(pause, _drip, connection, body, drops - 1, pause)
 
 
 @lru_cache(maxsize=1)
@@ -320,9 +318,10 @@ class MockServer:
         counts["output_tokens"] += written
         counts["in_flight"] += 1
         counts["peak"] = max(counts["peak"], counts["in_flight"])
-        said = self._written(dialect, call, reply, counts["requests"])
-        wait = self._latency(fate, written)
-        deliver = partial(self._deliver, connection, dialect, said, limits, fault)
+        content, profile = self._written(dialect, call, reply, counts["requests"]), self.profile
+        latency = profile.latency * math.exp(fate.gauss(0.0, profile.spread))
+        wait = (latency + profile.per_token * written) / profile.speed
+        deliver = partial(self._deliver, connection, dialect, content, limits, fault)
         if wait:
             self._loop.call_later(wait, deliver)
         else:
@@ -351,12 +350,10 @@ class MockServer:
         name = unquote(request.path.rpartition("/models/")[2])
         version = request.headers.get(_VERSION, b"")
         described = vendor_model(name, version) if self.profile.vendors else None
-        if described is None:
-            fault_body = _OPENAI.bad_request(
-                f"The model '{name}' does not exist", "model_not_found"
-            )
-            return connection.answer(404, fault_body)
-        return connection.answer(200, orjson.dumps(described))
+        if described is not None:
+            return connection.answer(200, orjson.dumps(described))
+        why = f"The model '{name}' does not exist"
+        connection.answer(404, _OPENAI.bad_request(why, "model_not_found"))
 
     def _complain(self, connection: Connection, dialect: ServerWire, exc: Exception) -> None:
         self._counts["nonsense"] += 1
@@ -388,12 +385,6 @@ class MockServer:
             status, body = dialect.complaint("rate_limit")
             connection.answer(status, body, headers + dialect.wait(wait))
         return None if wait else headers
-
-    def _latency(self, fate: random.Random, tokens: int) -> float:
-        """Real seconds until a reply of `tokens` tokens is sent."""
-        profile = self.profile
-        wait = profile.latency * math.exp(fate.gauss(0.0, profile.spread))
-        return (wait + profile.per_token * tokens) / profile.speed
 
 
 _ROUTES: tuple[tuple[str, ServerWire], ...] = (

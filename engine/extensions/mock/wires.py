@@ -103,11 +103,9 @@ def tool_spec(tool: dict[str, Any], schema: str = "parameters") -> ToolSpec:
 
 def response_format(stated_format: dict[str, Any] | None) -> ResponseFormat | None:
     """A response format from the vendor's format, which may lack a name."""
-    return (
-        ResponseFormat(stated_format.get("name", ""), json_text(stated_format["schema"]))
-        if stated_format
-        else None
-    )
+    if not stated_format:
+        return None
+    return ResponseFormat(stated_format.get("name", ""), json_text(stated_format["schema"]))
 
 
 def input_tokens(call: Call) -> int:
@@ -125,11 +123,7 @@ def output_tokens(reply: Reply) -> int:
     """The reply's own usage, else a rough count of its tokens, at least 1."""
     if reply.usage.output_tokens:
         return reply.usage.output_tokens
-    return (
-        1
-        + _tokens(reply.text)
-        + sum(_tokens(tool_call.arguments) for tool_call in reply.tool_calls)
-    )
+    return 1 + _tokens(reply.text) + sum(_tokens(wish.arguments) for wish in reply.tool_calls)
 
 
 def _tokens(text: str) -> int:
@@ -229,10 +223,8 @@ def _message(message: dict[str, Any]) -> Message:
         "system" if message["role"] == "developer" else message["role"],
         content,
         tuple(
-            ToolCall(
-                tool_call["id"], tool_call["function"]["name"], tool_call["function"]["arguments"]
-            )
-            for tool_call in message.get("tool_calls") or ()
+            ToolCall(wish["id"], wish["function"]["name"], wish["function"]["arguments"])
+            for wish in message.get("tool_calls") or ()
         ),
         message.get("tool_call_id") or "",
     )
@@ -270,11 +262,8 @@ class ResponsesServerWire(OpenAIServerWire):
                 f"but got {limit} instead."
             )
         input_items = body["input"]
-        items = (
-            [{"role": "user", "content": input_items}]
-            if isinstance(input_items, str)
-            else input_items
-        )
+        as_text = isinstance(input_items, str)
+        items = [{"role": "user", "content": input_items}] if as_text else input_items
         logprobs = "message.output_text.logprobs" in (body.get("include") or ())
         return Call(
             Request(
@@ -453,11 +442,9 @@ class AnthropicServerWire(ServerWire):
         }
 
     def error(self, kind: str, message: str, code: str | int) -> dict[str, Any]:
-        document = {
-            "type": "not_found_error" if code == "model_not_found" else kind,
-            "message": message,
-        }
-        return {"type": "error", "error": document, "request_id": "req_0"}
+        kind = "not_found_error" if code == "model_not_found" else kind
+        error = {"type": kind, "message": message}
+        return {"type": "error", "error": error, "request_id": "req_0"}
 
     def limit(self, kind: str, reading: MeterReading) -> str:
         reset = datetime.now(UTC) + timedelta(seconds=reading.reset)

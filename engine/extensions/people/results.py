@@ -233,6 +233,5 @@ def judgements(run: Path) -> Iterator[bytes]:
         if judgement.first:
             line["first"] = by_label(judgement.first)
         worlds = {k: by_label(p) for k, p in zip(labels, judgement.worlds, strict=True) if p}
-        everywhere = judgement.everywhere
-        line |= {"verdict": worlds[labels[0]]} if everywhere else {"worlds": worlds}
+        line |= {"verdict": worlds[labels[0]]} if judgement.everywhere else {"worlds": worlds}
         yield orjson.dumps(line) + b"\n"

@@ -180,12 +180,8 @@ class PersonTask:
             return "probabilities" if as_labels else "form"
         if self.todo.task == "label" and not self.call.top_logprobs:
             return "vote"
-        kinds: dict[str, AnswerKind] = {
-            "percentages": "percentages",
-            "label": "label",
-            "vote": "vote",
-        }
-        return kinds.get(self.todo.task, "text")
+        kinds: tuple[AnswerKind, ...] = "percentages", "label", "vote"
+        return next((kind for kind in kinds if kind == self.todo.task), "text")
 
     @property
     def is_probable(self) -> bool:
@@ -200,16 +196,15 @@ class PersonTask:
     @property
     def fields(self) -> tuple[FormField, ...]:
         """The fields of the form, without the reasoning."""
-        properties = self._properties.items()
-        return tuple(form_field(name, schema) for name, schema in properties if name != REASONING)
+        names = (name for name in self._properties if name != REASONING)
+        return tuple(form_field(name, self._properties[name]) for name in names)
 
     @cached_property
     def moment(self) -> Moment:
         # The side of a statement is not the person's.
         side = "" if self.todo.options else self.todo.side
         draw = self.call.draw[0] if self.call.draw else 0
-        texts = self.heard, self.todo.told
-        digests = map(short_digest, texts)
+        digests = map(short_digest, (self.heard, self.todo.told))
         return Moment(short_digest(self.system), side, draw, len(self.heard), *digests)
 
     def continues(self, earlier: Moment) -> bool:
@@ -231,8 +226,8 @@ class PersonTask:
         match self.kind:
             case "percentages":
                 probs = self.probabilities(posted)
-                percents = zip(self.options, probs, strict=True)
-                lines = "\n".join(f"{label}: {100 * p:g}%" for label, p in percents)
+                by_label = zip(self.options, probs, strict=True)
+                lines = "\n".join(f"{label}: {100 * p:g}%" for label, p in by_label)
                 return PersonAnswer(self._reason(reason) + lines, probs)
             case "probabilities":
                 probs = self.probabilities(posted)
@@ -240,9 +235,16 @@ class PersonTask:
                 values |= dict(zip(self.options, probs, strict=True))
                 return PersonAnswer(orjson.dumps(values).decode(), probs)
             case "label":
-                return self._likeliest(self.probabilities(posted))
+                # The likeliest label, with log-probabilities in the form that models report.
+                probs = self.probabilities(posted)
+                percents = sorted(zip(probs, self.options, strict=True), key=lambda pair: -pair[0])
+                top = tuple((label, math.log(p)) for p, label in percents if p > 0)
+                return PersonAnswer(top[0][0], probs, (Token(*top[0], top),))
             case "vote":
-                label = self._choice(posted)
+                number = posted.get("choice", "")
+                if number not in map(str, range(len(self.options))):
+                    raise ValueError("You have not chosen an answer yet.")
+                label = self.options[int(number)]
                 if self.todo.task == "label":
                     return PersonAnswer(label)
                 return PersonAnswer(f"{self._reason(reason)}Answer: {label}")
@@ -296,18 +298,6 @@ class PersonTask:
         if not math.isclose(sum(percents), 100, abs_tol=PERCENT_TOLERANCE):
             raise ValueError(f"The percentages add up to {sum(percents):g}, not to 100.")
         return tuple(percent / sum(percents) for percent in percents)
-
-    def _choice(self, posted: Mapping[str, str]) -> str:
-        number = posted.get("choice", "")
-        if number not in map(str, range(len(self.options))):
-            raise ValueError("You have not chosen an answer yet.")
-        return self.options[int(number)]
-
-    def _likeliest(self, probs: tuple[float, ...]) -> PersonAnswer:
-        """The likeliest label, with log-probabilities in the form that models report."""
-        percents = sorted(zip(probs, self.options, strict=True), key=lambda pair: -pair[0])
-        top = tuple((label, math.log(p)) for p, label in percents if p > 0)
-        return PersonAnswer(top[0][0], probs, (Token(*top[0], top),))
 
     def _reason(self, reason: str) -> str:
         if not reason:

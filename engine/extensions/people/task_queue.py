@@ -144,14 +144,11 @@ class TaskAssignment:
         return now() - waiting.since > self._returned_after or (
             self._assigned.get(address, rater.name) == rater.name
             and not any(
-                self._continued_by(name, task) for name in self._histories.of if name != rater.name
+                moments and not other.withdrawn and all(map(task.continues, moments))
+                for name, other in self._histories.of.items()
+                if name != rater.name and (moments := other.moments.get(task.problem, []))
             )
         )
-
-    def _continued_by(self, name: str, task: PersonTask) -> bool:
-        history = self._histories.of[name]
-        moments = history.moments.get(task.problem, ())
-        return bool(moments) and not history.withdrawn and all(map(task.continues, moments))
 
 
 def balanced_assignment(

@@ -96,8 +96,7 @@ class ModelPlan:
     @property
     def waits(self) -> bool:
         """Whether calls remain that limits can delay."""
-        unsent = self.calls > self.stored
-        return unsent and not (self.batched or self.model.startswith(PREFIX))
+        return self.calls > self.stored and not (self.batched or self.model.startswith(PREFIX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +163,9 @@ async def plan_sweep(
     billed = any(prices.find(model) for model in sweep.models if not model.startswith(PREFIX))
     survey = Survey(sweep, models.simulated, models.identity, store)
     probes = max(MAX_LOOKED_UP_CELLS // len(problems), 1)
-    are_begun = [await survey.begun(problem, probes) for problem in problems]
-    parts = [
-        [
-            candidate
-            for candidate, is_begun in zip(problems, are_begun, strict=True)
-            if is_begun == which
-        ]
-        for which in (True, False)
-    ]
+    begun = [problem for problem in problems if await survey.begun(problem, probes)]
+    ids = {problem.id for problem in begun}
+    parts = begun, [problem for problem in problems if problem.id not in ids]
     most = MAX_WALKED_CELLS * len(problems) // len(sweep)
     samples = [
         _spread(part, max(MIN_WALKED_PROBLEMS, most * len(part) // len(problems))) for part in parts
@@ -193,7 +186,8 @@ async def plan_sweep(
                 break
         strata += [Stratum(len(part), tuple(surveys))] if part else []
     fresh = next(problem for sample in reversed(samples) for problem in sample)
-    steps = await chains(sweep, models.simulated) if latencies else {}
+    chain = await chains(sweep, models.simulated) if latencies else {}
+    steps = {row.title: chain.get(row.address, []) for row in sweep.rows}
     planned = tuple(
         _model_plan(
             model, strata, survey.habits, prices.find(model), limits.get(model), model in batched
@@ -209,12 +203,7 @@ async def plan_sweep(
         survey.habits.replies,
         planned,
         await survey.waves(fresh, batched) if batched else 0,
-        _timing(
-            opened,
-            planned,
-            latencies,
-            {row.title: steps.get(row.address, []) for row in sweep.rows},
-        ),
+        _timing(opened, planned, latencies, steps),
     )
 
 
@@ -340,19 +329,18 @@ def cramped(sweep: Sweep) -> tuple[str, ...]:
     """Notes on roles whose replies may be cut off: hidden reasoning counts against max_tokens, and
     they have no reasoning_tokens."""
     notes: dict[str, None] = {}
-    for row in sweep.rows:
-        for role in dataclasses_in(row.protocol):
-            if not isinstance(role, (Agent, ModelJudge)):
-                continue
-            if not role.reasoning_tokens and reasons(role.model, role.effort):
-                seat = "an agent"
-                if isinstance(role, ModelJudge):
-                    seat = f"a judge that is asked {role.kind}"
-                notes[
-                    f"{role.model} reasons before it replies, and that counts against its "
-                    f"{role.max_tokens:,} tokens as {seat}: set reasoning_tokens, such as 4096, or "
-                    "replies are cut"
-                ] = None
+    for role in (role for row in sweep.rows for role in dataclasses_in(row.protocol)):
+        if not isinstance(role, (Agent, ModelJudge)) or role.reasoning_tokens:
+            continue
+        if reasons(role.model, role.effort):
+            seat = "an agent"
+            if isinstance(role, ModelJudge):
+                seat = f"a judge that is asked {role.kind}"
+            notes[
+                f"{role.model} reasons before it replies, and that counts against its "
+                f"{role.max_tokens:,} tokens as {seat}: set reasoning_tokens, such as 4096, or "
+                "replies are cut"
+            ] = None
     return tuple(notes)
 
 

@@ -153,23 +153,19 @@ def _tools(shape: Call) -> Probe:
     def fault(reply: Reply) -> str:
         if not reply.tool_calls:
             return f"it was required to call {tool.name}, and did not"
-        tool_call = reply.tool_calls[0]
+        wish = reply.tool_calls[0]
         try:
-            orjson.loads(tool_call.arguments)
+            orjson.loads(wish.arguments)
         except orjson.JSONDecodeError:
             return "its arguments are no JSON"
-        return (
-            "" if tool_call.name == tool.name else f"it calls an undeclared tool, {tool_call.name}"
-        )
+        return "" if wish.name == tool.name else f"it calls an undeclared tool, {wish.name}"
 
     text = f"Call the tool {tool.name} once, with arguments of your choice, and say nothing else."
     first = _saying(shape, text)
 
     def then(reply: Reply) -> Call:
         speech = Message("assistant", reply.text, reply.tool_calls, opaque=reply.opaque)
-        results = (
-            Message("tool", "4", tool_call_id=tool_call.id) for tool_call in reply.tool_calls
-        )
+        results = (Message("tool", "4", tool_call_id=wish.id) for wish in reply.tool_calls)
         return Call(structs.replace(shape.request, messages=(*first.messages, speech, *results)))
 
     return Probe("tools", first, fault, "leave them out, or choose another model", then)
@@ -236,9 +232,7 @@ async def _provider(
     reach: Callable[[str], Endpoint],
     probes: Mapping[str, Sequence[Probe]],
 ) -> list[PreflightResult]:
-    findings = [
-        key_result for key_result in [key_of(provider, environment)] if key_result is not None
-    ]
+    findings = list(filter(None, [key_of(provider, environment)]))
     if not all(finding.fine for finding in findings):
         return findings
     try:
@@ -262,11 +256,8 @@ async def _provider(
                 asking.append(group.create_task(_facts(reached, model, reach(model))))
     finally:
         await client.close()
-    answers = [task.result() for task in asking]
-    return [
-        *findings,
-        *(PreflightResult(provider, *answer) for answer in answers if answer is not None),
-    ]
+    answers = filter(None, [task.result() for task in asking])
+    return [*findings, *(PreflightResult(provider, *answer) for answer in answers)]
 
 
 async def _model(
@@ -275,9 +266,8 @@ async def _model(
     began = time.perf_counter()
     least = RESPONSES_LEAST if reach.api == "responses" else 1
     try:
-        question_call = Call(Request(model, (Message("user", "Say yes."),), max_tokens=least))
-        reply = await provider(question_call)
-        served = reply.served_model
+        request = Request(model, (Message("user", "Say yes."),), max_tokens=least)
+        served = (await provider(Call(request))).served_model
     except EngineError as exc:
         if not (isinstance(exc, InvalidRequest) and OUTPUT_LIMIT_REACHED in str(exc)):
             return False, f"{model}: {exc}", _mend(exc)

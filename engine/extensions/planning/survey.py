@@ -103,12 +103,8 @@ class ReplyStatistics:
             prompts.cache_write += reply.usage.cache_write_tokens
 
     def _enough(self, call: Call) -> _Known | None:
-        statistics = self._known.get(_kind(call))
-        return (
-            statistics
-            if statistics is not None and len(statistics.replies) >= MIN_KNOWN_REPLIES
-            else None
-        )
+        known = self._known.get(_kind(call))
+        return known if known and len(known.replies) >= MIN_KNOWN_REPLIES else None
 
     def reply(self, call: Call) -> Reply | None:
         """A known reply to a call of this kind; None below `MIN_KNOWN_REPLIES` of them."""
@@ -271,9 +267,8 @@ class Survey:
             prompt = self.habits.input(call)
             amounts.input += prompt
             if prefix := expected_prefix(call):
-                prefix_tokens = (
-                    prompt[1] * len(prefix) / sum(len(message.text) for message in call.messages)
-                )
+                characters = sum(len(message.text) for message in call.messages)
+                prefix_tokens = prompt[1] * len(prefix) / characters
                 first = (call.model, call.tools, prefix) not in self._begun
                 amounts.cache_write += prefix_tokens * first
                 amounts.cache_read += prefix_tokens * (not first)

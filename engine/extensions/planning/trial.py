@@ -88,10 +88,10 @@ class WorldTrial:
         cell = self.cell
         end: Verdict | Failure
         match self.end:
-            case Verdict() as verdict:
-                end = verdict
-            case Unreadable() | NotRun() | ProviderError() as fault:
-                end = failure(cell.id, fault)
+            case Verdict():
+                end = self.end
+            case Unreadable() | NotRun() | ProviderError():
+                end = failure(cell.id, self.end)
             case fault:
                 end = Failure("crash", f"{type(fault).__name__}: {fault}")
         calls = tuple(self.recorded.values())
@@ -99,8 +99,8 @@ class WorldTrial:
 
     def role(self, call: Call) -> str:
         """The purpose of a call; empty if unknown."""
-        recorded_role = self.recorded.get(call.address)
-        return recorded_role.role if recorded_role else ""
+        recorded = self.recorded.get(call.address)
+        return recorded.role if recorded else ""
 
     @property
     def calls(self) -> set[str]:
@@ -492,10 +492,8 @@ def _brief(text: str, printed_parts: set[str]) -> str:
 
 def _sharing(trial: Trial) -> str:
     calls_by_world = [world.calls for world in trial.worlds]
-    together, shared = (
-        set().union(*calls_by_world),
-        set(calls_by_world[0]).intersection(*calls_by_world[1:]),
-    )
+    together = set[str]().union(*calls_by_world)
+    shared = calls_by_world[0].intersection(*calls_by_world[1:])
     counts = " + ".join(str(len(calls)) for calls in calls_by_world)
     return (
         f"calls: {counts} per world, {len(together)} distinct, {len(shared)} shared by all worlds"

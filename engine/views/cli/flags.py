@@ -10,7 +10,7 @@ import os
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields, is_dataclass
-from functools import partial, wraps
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -78,9 +78,7 @@ class DeclaredCommand(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         parameters = super().get_params(ctx)
-        rare = any(
-            isinstance(parameter, DeclaredOption) and parameter.rare for parameter in parameters
-        )
+        rare = any(getattr(parameter, "rare", False) for parameter in parameters)
         return [*parameters[:-1], HELP_ALL, parameters[-1]] if rare else parameters
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -88,15 +86,10 @@ class DeclaredCommand(click.Command):
         params = self.get_params(ctx)
         long = HELP_ALL in params or self.grouped
         for parameter in params:
-            if isinstance(parameter, click.Argument):
+            hidden = getattr(parameter, "rare", False) and not ctx.meta.get(_HELP_ALL)
+            if isinstance(parameter, click.Argument) or hidden:
                 continue
-            if (
-                isinstance(parameter, DeclaredOption)
-                and parameter.rare
-                and not ctx.meta.get(_HELP_ALL)
-            ):
-                continue
-            under = parameter.under if long and isinstance(parameter, DeclaredOption) else "Options"
+            under = getattr(parameter, "under", "Options") if long else "Options"
             if record := parameter.get_help_record(ctx):
                 headings.setdefault(under, []).append(record)
         others = headings.pop("Options", [])
@@ -207,7 +200,7 @@ def _parameter(name: str, hint: Any, declared_field: "Field[Any]") -> Iterator[D
     if flag.complete:
         how["shell_complete"] = flag.complete
     elif offers := COMPLETIONS.get(flag.metavar or ""):
-        how["shell_complete"] = partial(_offered, offers)
+        how["shell_complete"] = lambda *about: _completing(offers)(*about)
     if bool in kinds and flag.read is None:
         how["is_flag"] = True
     else:
@@ -244,9 +237,9 @@ def _parameter(name: str, hint: Any, declared_field: "Field[Any]") -> Iterator[D
         )
 
 
-def _offered(by: str, ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
-    """Completions, by the name of a function."""
-    return getattr(import_module(".completing", __package__), by)(ctx, param, incomplete)
+def _completing(name: str) -> Callable[..., Any]:
+    function: Callable[..., Any] = getattr(import_module(".completing", __package__), name)
+    return function
 
 
 _JSON = "--json"

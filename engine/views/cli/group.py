@@ -100,13 +100,8 @@ class NamedGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             every = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
-            formatter.write_dl(
-                [
-                    (name, command.get_short_help_str(limit=400))
-                    for name, command in every
-                    if command
-                ]
-            )
+            rows = [(name, entry.get_short_help_str(limit=400)) for name, entry in every if entry]
+            formatter.write_dl(rows)
 
 
 class CommandTree(NamedGroup):

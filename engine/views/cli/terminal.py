@@ -294,11 +294,7 @@ def _finished(run: Run, presentation: Presentation, ran: bool) -> ExitCode:
 
         again = passing(run.folder.outcomes())
     if again:
-        retrying = (
-            presentation.again
-            if run.settings.retry_failed
-            else f"{presentation.again} --retry-failed"
-        )
+        retrying = presentation.again + " --retry-failed" * (not run.settings.retry_failed)
         say(f"retry       {retrying}   ({counted(again, 'cell')} whose fault may have passed)")
     return ExitCode.FAILED if folder.failed else ExitCode.DONE
 
@@ -329,15 +325,8 @@ def _report_stamp(run: Run, presentation: Presentation) -> str:
     ]
     # An open run has a lock, and an open database an index.
     stable = (file for file in files if not file.name.endswith(("-shm", LOCK_FILE)))
-    options = (
-        presentation.format,
-        presentation.score,
-        width(),
-        sys.version,
-        version("numpy"),
-        version("scipy"),
-    )
-    return stamp_of(stable, *options)
+    options = presentation.format, presentation.score, width(), sys.version
+    return stamp_of(stable, *options, version("numpy"), version("scipy"))
 
 
 def _replies(run: Run) -> str:

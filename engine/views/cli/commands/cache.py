@@ -150,7 +150,9 @@ def verify(
     sound = 0
     with _reading(store) as (place, replies):
         faults = list(replies.faults()) if isinstance(replies, EntryReader) else []
-        for _, record in checked_entries(_reachable(replies)):
+        # Every entry that can be read, even from a malformed file.
+        entries = replies.recover() if isinstance(replies, EntryReader) else replies.items()
+        for _, record in checked_entries(entries):
             if isinstance(record, DamagedEntry):
                 damaged.append(record)
             else:
@@ -347,11 +349,6 @@ def _reading(store: str | None) -> Iterator[tuple[str, Reader]]:
         say(f"{store_place} holds no replies yet; a first run records some: oversight demo")
     with closing(replies):
         yield store_place, replies
-
-
-def _reachable(replies: Reader) -> Iterator[tuple[str, bytes | DamagedEntry]]:
-    """Every entry that can be read, even from a malformed file."""
-    return replies.recover() if isinstance(replies, EntryReader) else replies.items()
 
 
 def _selected(replies: Reader, selection: Selection) -> Iterator[StoreEntry]:

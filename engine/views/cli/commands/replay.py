@@ -55,13 +55,10 @@ def command(
     before = open_run(run, (), passages, own_sweep) if overrides else opened
     changed = opened.sweep.identity != before.sweep.identity
     reader = RunReader(run)
-    earlier = (
-        {}
-        if changed
-        else {cell_outcome.place: cell_outcome for cell_outcome in reader.recorded_outcomes()}
-    )
-    replayed = [cell_outcome for cell_outcome in earlier.values() if not cell_outcome.from_replies]
-    lost = {cell_outcome.place for cell_outcome in replayed}
+    records = () if changed else reader.recorded_outcomes()
+    earlier = {record.place: record for record in records}
+    replayed = [record for record in earlier.values() if not record.from_replies]
+    lost = {record.place for record in replayed}
     different: list[tuple[Cell, str]] = []
     under_way: list[Cell] = []
     failed: dict[int, Cell] = {}
