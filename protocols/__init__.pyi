@@ -32,9 +32,10 @@ from .judges.stated import DistributionJudge as DistributionJudge
 from .judges.stated import StatedJudge as StatedJudge
 from .judges.votes import VotesJudge as VotesJudge
 from .mechanisms.auxiliary import WeakToStrong as WeakToStrong
+from .mechanisms.baselines import Consultancy as Consultancy
+from .mechanisms.baselines import DoubleConsultancy as DoubleConsultancy
 from .mechanisms.baselines import NaiveJudge as NaiveJudge
 from .mechanisms.baselines import Propaganda as Propaganda
-from .mechanisms.consultancy import Consultancy as Consultancy
 from .mechanisms.critique import Critique as Critique
 from .mechanisms.critique import DebateFeedback as DebateFeedback
 from .mechanisms.critique import ProposerCritic as ProposerCritic
@@ -44,7 +45,6 @@ from .mechanisms.debate import InteractiveDebate as InteractiveDebate
 from .mechanisms.debate_game import DebateGame as DebateGame
 from .mechanisms.decomposition import Amplification as Amplification
 from .mechanisms.decomposition import RecursiveRewardModelling as RecursiveRewardModelling
-from .mechanisms.double_consultancy import DoubleConsultancy as DoubleConsultancy
 from .mechanisms.doubly_efficient_debate import DoublyEfficientDebate as DoublyEfficientDebate
 from .mechanisms.market_making import AdversarialPropaganda as AdversarialPropaganda
 from .mechanisms.market_making import MarketMaking as MarketMaking

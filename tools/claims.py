@@ -11,14 +11,17 @@ from typing import Any, Literal, TypeAlias
 
 from oversight.protocols.judges.votes import VotesJudge
 from oversight.protocols.mechanisms.auxiliary import Assisted
-from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
-from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.baselines import (
+    Consultancy,
+    DoubleConsultancy,
+    NaiveJudge,
+    Propaganda,
+)
 from oversight.protocols.mechanisms.critique import Critique, DebateFeedback, ProposerCritic
 from oversight.protocols.mechanisms.cross_examination import CrossExamination
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.debate_game import DebateGame
 from oversight.protocols.mechanisms.decomposition import Amplification, RecursiveRewardModelling
-from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.mechanisms.market_making import AdversarialPropaganda, MarketMaking
 from oversight.protocols.mechanisms.open_protocols import OpenTrust, Recorded

@@ -12,7 +12,7 @@ from oversight.engine.sweep.sweep import Sweep, report_rows
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.baselines import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.prompts.prompt_set import default_prompts
 

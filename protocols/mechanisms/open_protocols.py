@@ -26,7 +26,7 @@ from ..seat import Role, Seat
 from ..settings import CountFromZero
 from ..tags import escape_and_count
 from ..transcript import Transcript, Turn, Verdict
-from .consultancy import Consultancy
+from .baselines import Consultancy
 from .debate import Debate
 
 

@@ -15,10 +15,9 @@ from ...run.run import Run
 from ...run.settings import RunSettings
 from ...run.stores import store_name
 from ...system.settings import flag
-from ...views.cli.faults import halt_code
 from ...views.cli.flags import JSON, OWN_SWEEP, RUN_STORE, as_command
 from ...views.cli.naming import RUN
-from ...views.cli.output import say, show, show_json, show_line
+from ...views.cli.output import halt_code, say, show, show_json, show_line
 from ...views.cli.terminal import under_signals
 from .journal import BatchJournal
 

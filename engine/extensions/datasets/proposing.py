@@ -63,9 +63,8 @@ from ...sweep.roles import agents
 from ...system.files import locked, replace_file
 from ...system.settings import flag
 from ...views.cli.exit_codes import ExitCode
-from ...views.cli.faults import halt_code
 from ...views.cli.flags import SEED, STORE, OutputPath, output
-from ...views.cli.output import say, show, typed
+from ...views.cli.output import halt_code, say, show, typed
 from ...views.cli.terminal import under_signals
 
 MANY_UNGRADED = 0.05

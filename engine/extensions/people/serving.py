@@ -40,8 +40,7 @@ from ...sweep.sweepfile import SweepFile
 from ...system.files import locked
 from ...views.cli.beside import ask_beside, store_of
 from ...views.cli.exit_codes import ExitCode
-from ...views.cli.faults import halt_code
-from ...views.cli.output import say, typed
+from ...views.cli.output import halt_code, say, typed
 from ...views.cli.terminal import Presentation, run_in_terminal
 from .journal import (
     PERSON,

@@ -24,8 +24,7 @@ from ...run.run import Run
 from ...run.settings import RunSettings
 from ...sweep.sweepfile import SweepFile, read_sweep_file
 from ...views.cli.exit_codes import ExitCode
-from ...views.cli.faults import halt_code
-from ...views.cli.output import show, show_json, width
+from ...views.cli.output import halt_code, show, show_json, width
 from ...views.cli.terminal import under_signals
 from ...views.pages.strip import COUNTS
 from ..mock.connection import FastLoop

@@ -22,8 +22,7 @@ from ...run.run_folder import QUARANTINE
 from ...run.settings import AskSettings
 from ...run.stores import open_store, store_name
 from .exit_codes import ExitCode
-from .faults import halt_code
-from .output import say
+from .output import halt_code, say
 from .terminal import under_signals
 
 

@@ -180,6 +180,6 @@ def main() -> None:
             log_as_json()
         oversight.main(prog_name="oversight")
     except Exception as exc:
-        from .faults import report_fault
+        from .output import report_fault
 
         raise SystemExit(report_fault(exc)) from None

@@ -47,7 +47,7 @@ from ...stop import StopToken
 from ...system.files import LOCK_FILE, derived, keep_derived, stamp_of
 from ...system.process import event_loop
 from .exit_codes import ExitCode
-from .output import asked, say, show, width
+from .output import asked, halt_code, say, show, width
 
 HEAD_START = 0.25
 """Seconds that the run gets first, so that the first request does not wait for numpy."""
@@ -214,8 +214,6 @@ def _leave(terminals: Iterable[int]) -> None:
 
 
 def _stopped(halt: Halt, execution: Execution, presentation: Presentation) -> int:
-    from .faults import halt_code
-
     run = execution.run
     when = halt.when if isinstance(halt, Later) else WHEN.get(type(halt), "resume with")
     if run.folder.refused:

@@ -28,7 +28,7 @@ from oversight.engine.providers.settings import Api
 from oversight.engine.providers.wire import kept_prefix
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.baselines import Consultancy
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.prompts.render import shared_beginning

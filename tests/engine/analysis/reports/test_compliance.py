@@ -14,8 +14,7 @@ from oversight.engine.run.lanes import attempt
 from oversight.engine.run.outcome import outcome_of
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.drafting import SideCheck
-from oversight.protocols.mechanisms.baselines import Propaganda
-from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.baselines import Consultancy, Propaganda
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
 from tests.engine.verdicts import JUDGE, NAIVE, sweep

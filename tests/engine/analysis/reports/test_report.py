@@ -30,8 +30,7 @@ from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.judges.logprob import LogprobJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
-from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.baselines import Consultancy, NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Failure, Verdict

@@ -11,8 +11,7 @@ from oversight.engine.extensions.inspect.task import oversight_task
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges.logprob import LogprobJudge
 from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.baselines import Consultancy, NaiveJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.question import Answer, Problem, Question
 

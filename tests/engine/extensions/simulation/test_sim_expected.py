@@ -10,8 +10,7 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.judges.logprob import LogprobJudge
 from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
-from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.baselines import Consultancy, NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.market_making import AdversarialPropaganda, MarketMaking
 from oversight.protocols.protocol import Protocol
