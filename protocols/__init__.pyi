@@ -6,11 +6,11 @@ from .agents.agent import Speaker as Speaker
 from .agents.tool import Scene as Scene
 from .agents.tool import Tool as Tool
 from .agents.tool import ToolResult as ToolResult
-from .datasets.bundled import Bundled as Bundled
 from .datasets.forms import Hub as Hub
 from .datasets.forms import JsonLines as JsonLines
 from .datasets.forms import Published as Published
 from .datasets.gsm8k import Gsm8k as Gsm8k
+from .datasets.jsonl import Bundled as Bundled
 from .datasets.loader import Loader as Loader
 from .datasets.study import Study as Study
 from .datasets.trajectories import Trajectories as Trajectories

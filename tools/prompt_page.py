@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from oversight.engine.extensions.planning.plan import prompts_read
 from oversight.engine.sweep.sweep import Sweep, report_rows
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.datasets.bundled import bundled
+from oversight.protocols.datasets.jsonl import bundled
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import Consultancy
 from oversight.protocols.mechanisms.debate import Debate

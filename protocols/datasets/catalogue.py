@@ -32,7 +32,7 @@ LOADERS: LazyRegistry[type[Loader]] = LazyRegistry(
     Loader,
     {
         **dict.fromkeys(PUBLISHED, "datasets.forms:Published"),
-        "bundled": "datasets.bundled:Bundled",
+        "bundled": "datasets.jsonl:Bundled",
         "file": "datasets.forms:JsonLines",
         "gsm8k": "datasets.gsm8k:Gsm8k",
         "hf": "datasets.forms:Hub",

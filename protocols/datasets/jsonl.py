@@ -13,8 +13,10 @@ elsewhere (`oversight.protocols.held.RecordedConversation`), to be judged again.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import orjson
@@ -23,7 +25,9 @@ from pydantic import ConfigDict, Field, FiniteFloat, field_validator
 
 from ..errors import DatasetError
 from ..question import LABELS, Answer, Problem, Question, is_graded, labelled
+from ..settings import unknown
 from .columns import seen
+from .loader import Loader
 from .rows import DataRow, Text, checked_row, each_row
 
 _LABEL = re.compile(r"\w[\w-]{0,23}")
@@ -196,3 +200,32 @@ def _refuse_equal(field: str, senses: Sequence[object], answers: list[AnswerRow]
                 f"answers {first + 1} and {n + 1} have the same {field}, "
                 f"{getattr(answers[n], field)!r}; change one"
             )
+
+
+BUNDLED = ("arithmetic", "passages")
+
+
+@dataclass(frozen=True, slots=True)
+class Bundled(Loader):
+    """A data set shipped with the package, with its labels as stored."""
+
+    names_rows: ClassVar[bool] = True
+    balances: ClassVar[bool] = True
+
+    name: str
+
+    def __post_init__(self) -> None:
+        super(Bundled, self).__post_init__()
+        if self.name not in BUNDLED:
+            raise ValueError(f"name: {unknown('data set', self.name, BUNDLED)}")
+
+    def load(self, root: Path = Path()) -> tuple[Problem, ...]:
+        """root is not used: the data are inside the package."""
+        file = f"{self.name}.jsonl"
+        data = files("oversight.protocols").joinpath("data", file).read_bytes()
+        return self._picked(problems(f"protocols/data/{file}", data))
+
+
+def bundled(name: str) -> tuple[Problem, ...]:
+    """All problems of a data set shipped with the package."""
+    return Bundled(name).load()

@@ -13,7 +13,7 @@ import pytest
 
 from oversight import Report, compare, run_async
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.datasets.bundled import bundled
+from oversight.protocols.datasets.jsonl import bundled
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.debate import Debate

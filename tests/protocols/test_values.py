@@ -19,8 +19,8 @@ from oversight.cache.reply import UNKNOWN_STOP, Reply
 from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Protocol, StatedJudge
 from oversight.protocols.agents.tools import calculate
 from oversight.protocols.counts import COUNTED, counted
-from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.datasets.catalogue import loader
+from oversight.protocols.datasets.jsonl import bundled
 from oversight.protocols.datasets.leak import FEATURES, leakage_check
 from oversight.protocols.datasets.loader import proposals
 from oversight.protocols.datasets.solution import closing, number, steps

@@ -13,9 +13,9 @@ import click
 import httpx2
 import numpy as np
 
-from ....protocols.datasets.bundled import BUNDLED
 from ....protocols.datasets.catalogue import LOADERS, loader
 from ....protocols.datasets.columns import own_letters, refers
+from ....protocols.datasets.jsonl import BUNDLED
 from ....protocols.datasets.leak import MATERIAL, LeakageCheck, RuleAccuracy, leakage_check, power
 from ....protocols.datasets.loader import Loader, Notes
 from ....protocols.datasets.solution import sense

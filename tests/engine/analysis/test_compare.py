@@ -21,7 +21,7 @@ from oversight.engine.analysis.rows import RunRows, read_rows
 from oversight.engine.analysis.scoring.agreement import flips
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
-from oversight.protocols.datasets.bundled import bundled
+from oversight.protocols.datasets.jsonl import bundled
 from oversight.protocols.scores import brier
 from tests.command_line import Command
 from tests.engine.conftest import SWEEP

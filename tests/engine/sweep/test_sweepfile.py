@@ -19,8 +19,7 @@ from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.sweep.loading import problems_of
 from oversight.engine.sweep.named_files import originals
 from oversight.engine.sweep.sweepfile import read_sweep_file
-from oversight.protocols.datasets.bundled import bundled
-from oversight.protocols.datasets.jsonl import write_jsonl
+from oversight.protocols.datasets.jsonl import bundled, write_jsonl
 from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.judges.case import Shot

@@ -14,10 +14,9 @@ from oversight.cache.call import Call, value_address
 from oversight.engine.extensions.datasets.checking import Inventory, inventory
 from oversight.protocols import Answer, NaiveJudge, Problem, Question, StatedJudge, labelled
 from oversight.protocols.agents.tools import calculate
-from oversight.protocols.datasets.bundled import BUNDLED, Bundled, bundled
 from oversight.protocols.datasets.catalogue import LOADERS, PUBLISHED, loader
 from oversight.protocols.datasets.forms import published_forms
-from oversight.protocols.datasets.jsonl import write_jsonl
+from oversight.protocols.datasets.jsonl import BUNDLED, Bundled, bundled, write_jsonl
 from oversight.protocols.datasets.leak import leakage_check
 from oversight.protocols.datasets.loader import ACCEPT, REJECT, overlap, proposals
 from oversight.protocols.datasets.solution import number, steps

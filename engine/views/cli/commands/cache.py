@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
@@ -16,16 +17,19 @@ from typing import Any
 import click
 import msgspec
 from annotated_types import Interval
+from msgspec.structs import replace
 
+from .....cache.call import Call, Request
 from .....cache.disk import exclusive_lock, recoverable, require_rescued, rescue_places
 from .....cache.entry import StoreEntry, checked_entries, read_entries, read_entry, source
 from .....cache.errors import DamagedEntry, PassageLost
 from .....cache.portable import MergeStatistics, PortableFile, export_replies, merge
-from .....cache.reply import Outcome
+from .....cache.reply import Outcome, Reply, ToolCall
 from .....cache.sqlite import STORE_FILE, EntryReader
 from .....cache.store import MemoryStore, Reader
 from .....protocols.prompts.render import shared_beginning
-from ....display.text import counted
+from ....display.table import Table, as_text
+from ....display.text import counted, one_line
 from ....run.events import mixed_lines
 from ....run.folders import RUNS, remembered_store, run_folders
 from ....run.reader import RunReader, recorded
@@ -106,8 +110,6 @@ def list_(
             show_json_line(_line(record))
         return
     if chosen:
-        from ..cache_table import list_text
-
         show(list_text(chosen, width()))
         more = "; more with --limit, fewer with --model" if len(newest) < len(fitting) else ""
         say(f"{len(newest):,} of {counted(len(fitting), 'reply', 'replies')} in {place}{more}")
@@ -123,8 +125,6 @@ def show_(address: str = argument(), store: str | None = STORE, as_json: bool = 
         document = msgspec.to_builtins(call.request) | {"draw": call.draw}
         show_json(_line(record) | {"call": document, "reply": msgspec.to_builtins(record.reply())})
     else:
-        from ..cache_table import entry_text
-
         show(entry_text(record))
 
 
@@ -402,3 +402,81 @@ def _entry(store: Reader, address: str) -> StoreEntry:
     ]
     more = "\n  …" if len(matches) > MAX_MATCHES else ""
     raise click.UsageError(f"{address!r} may mean:\n" + "\n".join(lines) + more)
+
+
+ADDRESS = 12
+"""Digits of an address that are shown; enough to distinguish a million calls."""
+TOKENS_SHOWN = 8
+SHORTEST = 8
+"""Minimum width of the column of replies."""
+
+
+def list_text(listed: Sequence[StoreEntry], width: int | None) -> str:
+    head = ("address", "stored", "outcome", "model", "reply")
+    used_columns = ADDRESS + 10 + 9 + max((len(entry.model) for entry in listed), default=0) + 14
+    room = max((width or 120) - used_columns, SHORTEST)
+    body = (
+        (
+            entry.address[:ADDRESS],
+            _when(entry)[:10],
+            entry.outcome,
+            entry.model,
+            _clipped(" ".join(entry.reply().text[:200].split()), room),
+        )
+        for entry in listed
+    )
+    return as_text(Table("stored replies, the newest first", head, tuple(body), left=5, fixed=5))
+
+
+def _clipped(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def entry_text(record: StoreEntry) -> str:
+    call, reply = record.call(), record.reply()
+    facts = {
+        "address": record.address,
+        "model": call.model,
+        "endpoint": record.identity,
+        "stored": _when(record),
+        **_settings(call),
+        "outcome": f"{reply.outcome} ({reply.stop_reason})" if reply.stop_reason else reply.outcome,
+        "served by": reply.served_model,
+        "tokens": f"{reply.usage.input_tokens:,} in, {reply.usage.output_tokens:,} out",
+    }
+    room = max(map(len, facts))
+    parts: list[tuple[str, str, tuple[ToolCall, ...]]] = [
+        (message.role, message.text, message.tool_calls) for message in call.messages
+    ]
+    if reply.reasoning:
+        parts.append(("thoughts", reply.reasoning, ()))
+    lines = [f"{name:<{room}}  {one_line(value)}" for name, value in facts.items() if value]
+    for title, text, tools in (*parts, ("reply", reply.text, reply.tool_calls)):
+        lines += [f"── {title} ──", *([text] if text else [])]
+        lines += [f"{tool.name}({tool.arguments})" for tool in tools]
+    return "\n".join([*lines, *_logprobs(reply)])
+
+
+def _logprobs(reply: Reply) -> list[str]:
+    lines = []
+    for token in reply.logprobs[:TOKENS_SHOWN]:
+        likely = "  ".join(f"{text!r} {logprob:.3f}" for text, logprob in token.top)
+        lines.append(f"logprob of {token.text!r} {token.logprob:.3f}   {likely}")
+    if len(reply.logprobs) > TOKENS_SHOWN:
+        lines.append(f"… and of {len(reply.logprobs) - TOKENS_SHOWN:,} more tokens: --json")
+    return lines
+
+
+def _settings(call: Call) -> dict[str, str]:
+    """The settings that differ from their defaults, by name."""
+    plain, request = Request(call.model, ()), replace(call.request, messages=())
+    changed = {
+        name: str(getattr(request, name))
+        for name in Request.__struct_fields__
+        if getattr(request, name) != getattr(plain, name)
+    }
+    return changed | ({"draw": str(call.draw)} if call.draw else {})
+
+
+def _when(record: StoreEntry) -> str:
+    return datetime.fromtimestamp(record.stored_at, UTC).strftime("%Y-%m-%d %H:%M")

@@ -5,18 +5,28 @@ from pathlib import Path
 
 import click
 
+from ....analysis.reports.formats import INTERVAL
 from ....analysis.reports.frame_files import FrameFormat, write_frames
 from ....analysis.reports.frames import FrameSource
+from ....analysis.scoring.estimate import Interval
+from ....errors import UsageError
 from ....models.accounting.prices import listed, load_prices
+from ....run.listing import Parts
 from ....run.reader import RunReader, recorded
-from ....system.settings import flag
+from ....system.files import unwritable
+from ....system.settings import argument, flag
+from ..completing import run_names
 from ..flags import PRICES, RECORDED_STORE, SCORE, output
 from ..group import NamedGroup
-from ..naming import RUN
-from ..output import say
+from ..naming import RUN, run_named
+from ..output import say, show
+
+KINDS = (
+    "asd", "lift", "worlds", "jse", "calibration", "trend", "frontier", "compare",
+)  # fmt: skip
 
 
-@click.group(cls=NamedGroup, path="export", modules=["plot"])
+@click.group(cls=NamedGroup, path="export")
 def command() -> None:
     """Write a run as a figure, tables, logs of Inspect, or one file for others."""
 
@@ -52,3 +62,80 @@ def tables(
     say(f"{counts} in {folder}, as {format}")
     if not (no_replies or requests):
         say("the column of requests is empty: --requests fills it from the store")
+
+
+@command.adds()
+def plot(
+    *,
+    words: tuple[str, ...] = argument("RUN [RUN2]", required=True, complete=run_names),
+    kind: str = flag(
+        "Kind of figure; docs/pages.md describes each.", default="asd", type=click.Choice(KINDS)
+    ),
+    output: Path | None = output("RUN-KIND.pdf"),
+    data: Path | None = flag(
+        "Write the numbers behind the picture as CSV; - for standard output.",
+        type=click.Path(path_type=Path, dir_okay=False),
+    ),
+    parts: Parts,
+    score: str = SCORE,
+    interval: Interval | None = INTERVAL,
+    style: str = flag(
+        "Size: one column of an article, two columns, or a slide.",
+        default="column",
+        type=click.Choice(["column", "paper", "slides"]),
+    ),
+    by: tuple[str, ...] = flag(
+        "With asd, lift and jse: average over all rows of one protocol, agent, judge or setting; "
+        "repeatable.",
+        default=(),
+        metavar="DIMENSION",
+    ),
+    caption: bool = flag("Also put the caption below the picture.", default=False),
+    store: str | None = RECORDED_STORE,
+) -> None:
+    """Draw a figure of RUN; with --kind compare, of two runs: the first minus the second.
+
+    The file is a .pdf, .svg or .png, as the name given to -o ends, with its caption in a .txt of
+    the same name. The same run gives the same bytes. With --data and without -o only the numbers
+    are written; that needs no matplotlib.
+    """
+    from ....analysis.pictures.kinds import caption as caption_of
+    from ....analysis.pictures.kinds import data_of, pictured
+    from ....run.reader import RunReader, origins
+
+    if len(words) != (2 if kind == "compare" else 1):
+        raise UsageError(f"--kind {kind} takes {'two runs' if kind == 'compare' else 'one run'}")
+    runs = [RunReader(run_named(word), store) for word in words]
+    try:
+        picture = pictured(runs[0], kind, score, runs[1] if runs[1:] else None, parts, by, interval)
+        text = caption_of(runs[0], picture)
+        sources = dict.fromkeys(
+            line for run in runs for line in origins(run.sweep, run.folder, addresses=False)
+        )
+    finally:
+        for run in runs:
+            run.__exit__()
+    if data is not None:
+        numbers = data_of(picture, tuple(sources))
+        if str(data) == "-":
+            show(numbers)
+        else:
+            _write(data, numbers)
+            say(str(data))
+        if output is None:
+            return
+    from ....analysis.pictures.painting import draw, save
+
+    to = output or Path(f"{runs[0].name}-{kind}.pdf")
+    about = "; ".join([runs[0].manifest.identity[:12], *sources])
+    save(draw(picture, style, text if caption else ""), to, about, style)
+    _write(to.with_suffix(".txt"), text)
+    show(str(to))
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text + "\n", encoding="utf-8")
+    except OSError as exc:
+        raise unwritable(file, exc) from exc
