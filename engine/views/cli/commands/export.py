@@ -16,7 +16,7 @@ from ....run.reader import RunReader, recorded
 from ....system.files import unwritable
 from ....system.settings import argument, flag
 from ..completing import run_names
-from ..flags import PRICES, RECORDED_STORE, SCORE, output
+from ..flags import PRICES, RECORDED_STORE, SCORE, grouped, output
 from ..group import NamedGroup
 from ..naming import RUN, run_named
 from ..output import say, show
@@ -64,6 +64,14 @@ def tables(
         say("the column of requests is empty: --requests fills it from the store")
 
 
+@grouped(
+    {
+        "Figure": "kind score interval by",
+        "Rows": "protocol agent judge",
+        "Look": "style caption",
+        "Output": "output data store",
+    }
+)
 @command.adds()
 def plot(
     *,
