@@ -102,25 +102,15 @@ class Cache:
         tags: TagsOf = no_tags,
     ) -> None:
         """identity: the endpoint that answers a call; replies are shared only within one endpoint.
+        origin: origin of a new reply; see `Reply.origin`. run_id: of this run. A refresh recognizes
+        by it the replies that earlier sessions of the run have stored. explained: maximum misses
+        that name the nearest recorded call, which takes a search. clock: seconds since 1970; only
+        recorded. paid: collects the addresses of paid calls; its owner removes them. shared: the
+        beginning of a call's prompt that many calls have; a store may keep it once. tags: reasoning
+        tags of a model, in addition to the default ones, also for stored replies.
 
-        origin: origin of a new reply; see `Reply.origin`.
-
-        run_id: of this run. A refresh recognizes by it the replies that earlier sessions of the run
-        have stored.
-
-        explained: maximum misses that name the nearest recorded call, which takes a search.
-
-        clock: seconds since 1970; only recorded. The caller closes the store.
-
-        paid: collects the addresses of paid calls; its owner removes them.
-
-        shared: the beginning of a call's prompt that many calls have; a store may keep it once.
-
-        tags: reasoning tags of a model, in addition to the default ones. They apply to stored
-        replies too.
-
-        Raises TypeError for a read-only store in a mode that writes; StoreError for a store that
-        does not accept writes.
+        The caller closes the store. TypeError for a read-only store in a mode that writes;
+        StoreError for a store that does not accept writes.
         """
         self._store = store
         self._inner = inner

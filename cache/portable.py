@@ -497,16 +497,11 @@ def merge(
     bare: bool = False,
     shared: Callable[[Call], str] = lambda call: "",
 ) -> MergeStatistics:
-    """Store new replies, after checking each against its key.
-
-    foreign: whether the entries came in a file. Then their origin says so, and each needs its
-    passage. bare: accept replies without requests. shared: as in `Cache`.
-
-    A stored reply is never replaced, since a run must always be served the same one. Only damaged
-    entries are replaced, and lost passages restored.
-
-    Raises StoreFull, StoreError; entries stored until then stay.
-    """
+    """Store new replies, after checking each against its key. A stored reply is never replaced,
+    since a run must always be served the same one. Only damaged entries are replaced, and lost
+    passages restored. foreign: whether the entries came in a file. Then their origin says so, and
+    each needs its passage. bare: accept replies without requests. shared: as in `Cache`. Raises
+    StoreFull, StoreError; entries stored until then stay."""
     new = known = other = 0
     damaged: list[DamagedEntry] = []
     waiting: list[tuple[str, bytes]] = []

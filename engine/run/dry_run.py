@@ -76,11 +76,9 @@ def stand_ins(
     problems: Sequence[Problem] = (),
     alias: Callable[[str], str] = str,
 ) -> SimulatedModels:
-    """A simulated model for every model of the sweep, by the name that `alias` gives it.
-
-    simulated: those that are so already. problems: those that are asked about; by default all of
-    the sweep. UsageError where no simulation is registered.
-    """
+    """A simulated model for every model of the sweep, by the name that `alias` gives it. simulated:
+    those that are so already. problems: those that are asked about; by default all of the sweep.
+    UsageError where no simulation is registered."""
     by = simulation()
     if by is None:
         raise UsageError("a dry run needs the simulated models, which are not installed")
@@ -174,10 +172,8 @@ def _without_roles(protocol: Protocol) -> Protocol:
 
 async def shapes(sweep: Sweep, simulated: Mapping[str, SimulatedModel]) -> dict[Call, Row]:
     """Every different call that real models are asked, prompts apart, with a row that asks it.
-
-    Every row is walked in one world of the first problem, and of the first one with another
-    number of answers.
-    """
+    Every row is walked in one world of the first problem, and of the first one with another number
+    of answers."""
     if simulation() is None or all(model.startswith(PREFIX) for model in sweep.models):
         return {}
     problems = {len(problem.values): problem for problem in reversed(sweep.problems)}
@@ -242,10 +238,8 @@ async def require_abilities(
     distinct: bool = False,
 ) -> dict[Call, Row]:
     """Check that each model can do what its calls need. UsageError names model, need and fix.
-
     reach: how each model is asked; None: as by default. Each of the `shapes`, which are returned,
-    is checked against what its model supports. distinct: whether the rows are known to differ.
-    """
+    is checked against what its model supports. distinct: whether the rows are known to differ."""
     protocols = [row.protocol for row in sweep.rows]
     used = {tool for part in dataclasses_in(protocols) for tool in getattr(part, "tools", ())}
     if "python" in used and find_spec("pydantic_monty") is None:

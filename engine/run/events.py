@@ -37,10 +37,8 @@ _lines = msgspec.json.Decoder(_Line)
 
 def add_event(run: Path, kind: str, *events: Any, durable: bool = True) -> None:
     """Add events; they are durable when this returns. RunFolderError, and they are not there, if
-    the disk takes no more.
-
-    durable: False for events that can be made again: a power failure may undo them.
-    """
+    the disk takes no more. durable: False for events that can be made again: a power failure may
+    undo them."""
     if not events:
         return
     lines = b"".join([event_line(kind, event) for event in events])
@@ -184,11 +182,9 @@ def mixed_lines(run: Path) -> Iterator[str]:
 def ask_again(
     run: Path, store: Store | None, forget_calls: Callable[[Collection[str]], object]
 ) -> list[str]:
-    """Drop the replies that are pending, and the cells that rest on them; the dropped keys.
-
-    store: None if the run stores nothing. forget_calls: drops the cells that asked these calls, by
-    address. RunFolderError, StoreError.
-    """
+    """Drop the replies that are pending, and the cells that rest on them; the dropped keys. store:
+    None if the run stores nothing. forget_calls: drops the cells that asked these calls, by
+    address. RunFolderError, StoreError."""
     calls = pending(run)
     if not calls:
         return []

@@ -231,11 +231,9 @@ class Execution:
 
     async def execute(self, *observers: Observer, ends: bool = False) -> Halt | None:
         """Run the missing cells; why it stopped early, or None when every cell has an outcome.
-
         ends: whether to run no cell, and only end the work that outlives earlier sessions.
         UsageError where a key is missing, or a model lacks an ability that the sweep needs. Replies
-        in flight at a stop land and are saved; when cancelled they are abandoned.
-        """
+        in flight at a stop land and are saved; when cancelled they are abandoned."""
         run = self.run
         if run.folder.complete and not any(entry.outlives(run.folder.path) for entry in entries()):
             # A process may have been killed between its last outcome and `finalize`.

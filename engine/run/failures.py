@@ -27,10 +27,8 @@ SHOWN_CRASHES: set[tuple[str, str, int]] = set()
 
 
 def failure(work: str, raised: BaseException) -> Failure:
-    """Convert an exception into a `Failure`; re-raises those that concern the whole run.
-
-    work: the name of the piece in the log.
-    """
+    """Convert an exception into a `Failure`; re-raises those that concern the whole run. work: the
+    name of the piece in the log."""
     match fault := first_fault(raised):
         case Halt() | ReplayMiss() | Pending():
             raise fault

@@ -164,10 +164,8 @@ def newest_first(folders: Iterable[Path]) -> list[Path]:
 
 
 def runs_of(sweep: str, start: str = "") -> list[Path]:
-    """The runs in `runs/` of sweeps of this name, the newest first; start: of the folder's name.
-
-    A run that cannot be read is left out: commands that name it say what is wrong.
-    """
+    """The runs in `runs/` of sweeps of this name, the newest first; start: of the folder's name. A
+    run that cannot be read is left out: commands that name it say what is wrong."""
     runs = []
     for folder in run_folders(RUNS):
         with suppress(RunFolderError, OSError):
@@ -199,10 +197,8 @@ def remember_run(folder: Path, id: str, store: str, addresses: tuple[str, ...] =
 
 
 def remembered_store(folder: Path, id: str | None = None) -> str:
-    """The store in which this machine keeps the replies of a run; empty if it made no such run.
-
-    id: the run's; None to read it from the folder.
-    """
+    """The store in which this machine keeps the replies of a run; empty if it made no such run. id:
+    the run's; None to read it from the folder."""
     return _noted(folder, id).store
 
 

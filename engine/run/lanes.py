@@ -140,10 +140,8 @@ async def attempt_noted(
     failed: Callable[[Cell, BaseException], Failure] = failed,
 ) -> NotedOutcome:
     """Return the outcome of a cell with its calls and intermediate judgements; raises as `attempt`.
-
     shared: speeches and verdicts that other cells have in common. failed: converts an exception of
-    the protocol into a failure.
-    """
+    the protocol into a failure."""
     problem, protocol = cell.problem, cell.row.protocol
     side = problem.question.answers[cell.side]
     recording = RecordingAsk(ask, [], (cell.draw,), shared=shared)

@@ -81,11 +81,9 @@ def summarize(folder: Path) -> RunSummary:
 
 
 def folder_named(word: str) -> Path:
-    """The run folder at a path, or the only one in runs/ whose name begins so.
-
-    The beginning of a path, as `elsewhere/sm`, is looked for where it says. RunFolderError, with
-    the candidates, if it is none or may be several.
-    """
+    """The run folder at a path, or the only one in runs/ whose name begins so. The beginning of a
+    path, as `elsewhere/sm`, is looked for where it says. RunFolderError, with the candidates, if it
+    is none or may be several."""
     path = Path(word)
     place = RUNS if path.parent == Path() else path.parent
     for exact in (path, place / path.name):

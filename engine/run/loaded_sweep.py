@@ -78,10 +78,8 @@ def run_folder(
     *,
     replace_lost: bool = False,
 ) -> RunFolder:
-    """Return the run folder of a sweep: an existing one of the same sweep, else a new one.
-
-    store: its name. kept_in: the open store of a new run. replace_lost: as for `RunFolder`.
-    """
+    """Return the run folder of a sweep: an existing one of the same sweep, else a new one. store:
+    its name. kept_in: the open store of a new run. replace_lost: as for `RunFolder`."""
     sweep, sweep_file = loaded.sweep, loaded.file.document
     now = row_codes(sweep.rows)
     folder = settings.folder or folder_of(sweep, now)
@@ -133,9 +131,8 @@ def run_folder(
 
 
 def part_of(file: SweepFile, part: str) -> SweepFile:
-    """Return a sweep of every Nth problem from the Kth on, for a part `K/N`.
-
-    UsageError if the part is malformed or empty."""
+    """Return a sweep of every Nth problem from the Kth on, for a part `K/N`. UsageError if the part
+    is malformed or empty."""
     match = re.fullmatch(r"(\d+)/(\d+)", part)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise UsageError(f"--part {part}: a part is written as 3/16, the third of sixteen")
@@ -167,10 +164,8 @@ def _free(folder: Path) -> Path:
 
 
 def load_sweep(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:
-    """Return the sweep of a file. UsageError for settings without effect.
-
-    variables: the environment, by name; None for the environment of the process and `.env`.
-    """
+    """Return the sweep of a file. UsageError for settings without effect. variables: the
+    environment, by name; None for the environment of the process and `.env`."""
     check_names(file.document, file.models, file.providers)
     ready = loaded(file, variables)
     check_use(file.document, file.models, file.providers, ready.sweep.models)

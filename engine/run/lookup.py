@@ -211,7 +211,6 @@ def cells_with_verdict(
     sweep: "Sweep", run: Path, parts: Parts, problems: int | None = None
 ) -> "list[Cell]":
     """Return the cells of the selected rows that have a verdict. UsageError if no row fits.
-
     problems: number of problems, from the first; None for all."""
     with RunReader(run) as reader:
         if [row.address for row in reader.sweep.rows] != [row.address for row in sweep.rows]:
@@ -228,11 +227,9 @@ def cells_with_verdict(
 
 
 def locate(run: RunReader, name: str, parts: Parts, draw: int | None = None) -> list[Place]:
-    """Return the places that a user names, at least one, in the order of the rows.
-
-    name: id of a problem, or of a cell as outcomes.jsonl has it; empty for the first problem.
-    draw: None for the cell's, or the first. UsageError, with the candidates, if nothing matches.
-    """
+    """Return the places that a user names, at least one, in the order of the rows. name: id of a
+    problem, or of a cell as outcomes.jsonl has it; empty for the first problem. draw: None for the
+    cell's, or the first. UsageError, with the candidates, if nothing matches."""
     numbers = {problem.id: n for n, problem in enumerate(run.problems)}
     if not name or name in numbers:
         about, drawn, rows = numbers.get(name, 0), 0, rows_that_fit(run, parts)
@@ -300,9 +297,7 @@ def found_in(
     run: RunReader, query: Query, parts: Parts, problem: str | None = None, limit: int | None = 20
 ) -> tuple[int, list[FoundHit]]:
     """(number of all hits, the first ones), in the order of row, problem, draw, world and turn.
-
-    RunFolderError; UsageError if no row fits.
-    """
+    RunFolderError; UsageError if no row fits."""
     hits = search(run.tables, query, rows_that_fit(run, parts))
     if problem is not None:
         hits = [hit for hit in hits if run.problems[run.sweep.problem_at(hit.place)].id == problem]

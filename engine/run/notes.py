@@ -80,12 +80,10 @@ async def store_watermark(
     *,
     exact: bool = True,
 ) -> AsyncIterator[None]:
-    """Record the reply count and the store's id while the body runs, and once more after it.
-
-    added: how many replies this session has stored. exact: False if two workers may have stored one
-    reply and counted it twice; then the store's own count holds. A folder that cannot be written
-    stops the run, as does a store that is gone. A thread asks the store: a database may not answer.
-    """
+    """Record the reply count and the store's id while the body runs, and once more after it. added:
+    how many replies this session has stored. exact: False if two workers may have stored one reply
+    and counted it twice; then the store's own count holds. A folder that cannot be written stops
+    the run, as does a store that is gone. A thread asks the store: a database may not answer."""
 
     async def note() -> None:
         try:

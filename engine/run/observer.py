@@ -19,10 +19,8 @@ class Observer:
 
     def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
         """Entered before the first cell, and exited after the last one, at a stop, or on an error.
-
         snapshot: returns the state of the run (cells, calls, dollars); cheap enough for several
-        calls per second. Start a task on entry for periodic work, and end it on exit.
-        """
+        calls per second. Start a task on entry for periodic work, and end it on exit."""
         return nullcontext()
 
     def completed(self, cells: Sequence[RecordedCell]) -> None:

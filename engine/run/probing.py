@@ -79,10 +79,8 @@ def read_probes(run: Path) -> dict[int, list[tuple[int, float]]]:
 
 async def belief_probes(cells: Iterable[Cell], recorded: Ask) -> list[BeliefProbe]:
     """Every prefix of every transcript, the empty one first; cells without a verdict have none.
-
     recorded: answers from the store alone. The whole transcript is left out: the run itself asked
-    about it. Turns that were spoken at once are heard one after another here.
-    """
+    about it. Turns that were spoken at once are heard one after another here."""
     probes = []
     for cell in cells:
         outcome = await attempt(cell, recorded)

@@ -276,9 +276,7 @@ REPLIES = "replies"
 def recorded(run: Path, chosen: Path | str | None) -> Iterator[Reader]:
     """The store given, else the one that the run was made with on this machine, or the replies that
     came with it, else the user's; read-only. A store that a folder names is not opened.
-
-    RunFolderError, with the next step, if the store is missing.
-    """
+    RunFolderError, with the next step, if the store is missing."""
     wanted_name = str(chosen or _named_by(run))
     name = wanted_name if chosen or _is_there(wanted_name) else store_name(None)
     if not _is_there(name):
@@ -325,11 +323,9 @@ class ReplySource:
 
     @property
     def foreign(self) -> bool:
-        """Whether they come from elsewhere, or from an address that is not the provider's own.
-
-        The user names the address of a self-hosted server, so replies from it are never foreign,
-        even after it moved. Imported replies are, whoever gave them.
-        """
+        """Whether they come from elsewhere, or from an address that is not the provider's own. The
+        user names the address of a self-hosted server, so replies from it are never foreign, even
+        after it moved. Imported replies are, whoever gave them."""
         try:
             provider = entry(provider_of(self.asked))
         except UsageError:
@@ -345,11 +341,9 @@ class ReplySource:
 
 def origins(sweep: Grid, folder: Path, *, addresses: bool = True) -> tuple[str, ...]:
     """Return a line for each fact about the origin of replies that a reader of figures must know.
-
     The facts: simulated models, replies from another address than the provider's own, and other
     models that answered. addresses: whether to name addresses; captions leave them out. Raises
-    RunFolderError.
-    """
+    RunFolderError."""
     made_up = [model for model in sweep.models if model.startswith(PREFIX)]
     simulated = [f"SIMULATED models: {', '.join(made_up)}"] if made_up else []
     lines = source_lines(read_sources(folder), addresses=addresses)

@@ -68,12 +68,10 @@ def open_run(
     passages: Path | None = None,
     user_file: Path | None = None,
 ) -> LoadedSweep:
-    """Return the sweep of a run folder: its file, its overrides, its problems.
-
-    passages: where the left-out source texts are; see `with_passages`. user_file: a sweep file of
-    the user, read instead of the folder's. Only code and addresses in this file are used, and none
-    from the flags of the run.
-    """
+    """Return the sweep of a run folder: its file, its overrides, its problems. passages: where the
+    left-out source texts are; see `with_passages`. user_file: a sweep file of the user, read
+    instead of the folder's. Only code and addresses in this file are used, and none from the flags
+    of the run."""
     run = RunReader(folder)
     manifest, problems = run.manifest, with_passages(run.problems, passages)
     document = Document.read(user_file or folder / SWEEP)
@@ -146,10 +144,8 @@ def without_passages(settings: Any, passages: Collection[str]) -> Any:
 
 def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Problem, ...]:
     """Return the problems with source texts instead of their digests. UsageError if one is missing.
-
     source: a file or folder with the texts, as fields of a table that data sets may have, or as
-    whole text files, with or without surrounding white space; or a run that has them.
-    """
+    whole text files, with or without surrounding white space; or a run that has them."""
     every = tuple(problems)
     digests = {digest for problem in every if (digest := _left_out(problem))}
     if not digests:
@@ -244,11 +240,9 @@ async def replay_cells(
     *,
     tags: TagsOf = no_tags,
 ) -> None:
-    """Run cells again, and pass each outcome with its notes to `keep`.
-
-    ReplayMiss at the first call that was never recorded; StoreFailed at the first record that is
-    damaged: a replay of a part must not pass for one of the whole.
-    """
+    """Run cells again, and pass each outcome with its notes to `keep`. ReplayMiss at the first call
+    that was never recorded; StoreFailed at the first record that is damaged: a replay of a part
+    must not pass for one of the whole."""
     stop_token = StopToken()
     attempted = partial(attempt_noted, ask=replay_cache(store, identity, tags=tags))
     await run_lanes(InOrder(cells), attempted, keep, lanes=REPLAY_LANES, stop_token=stop_token)
@@ -257,7 +251,6 @@ async def replay_cells(
 
 def difference(recorded: OutcomeRecord, replayed: OutcomeRecord) -> str:
     """Return how two outcomes of a cell differ, as `probs: [0.2,0.8] recorded, [0.3,0.7] now`.
-
     Empty if they agree. The id is left out, since it follows from the settings."""
     then, now = orjson.loads(recorded.line), orjson.loads(replayed.line)
     for key in dict.fromkeys((*then, *now)):
@@ -308,9 +301,7 @@ def unlike_replies(
 ) -> Iterator[tuple[RecordedCell, str]]:
     """Each recorded call that differs from its stored reply, with the first cell that asked it, as
     `call 0123456789ab, stop_reason: 'end' recorded, 'cut' in its reply`, or `…: no reply`.
-
-    DamagedEntry for a stored reply that cannot be read.
-    """
+    DamagedEntry for a stored reply that cannot be read."""
     compared = set[RecordedCall]()
     for cell in cells:
         for asked_here in cell.calls:
@@ -363,12 +354,10 @@ class Rebuilt(NamedTuple):
 async def rebuild(
     folder: Path, store: Path | str | None = None, user_file: Path | None = None
 ) -> Rebuilt:
-    """Make the database of a run again; the one before is kept under another name.
-
-    user_file: the user's sweep file, read instead of the folder's copy: only code and data files in
-    it are read. store: None for the one that this machine remembers for the run, else the user's.
-    UsageError for an intact run, or one of another sweep; RunFolderError; StoreError.
-    """
+    """Make the database of a run again; the one before is kept under another name. user_file: the
+    user's sweep file, read instead of the folder's copy: only code and data files in it are read.
+    store: None for the one that this machine remembers for the run, else the user's. UsageError for
+    an intact run, or one of another sweep; RunFolderError; StoreError."""
     refuse_links_within(folder)
     before = _known(folder)
     began = _started(folder)

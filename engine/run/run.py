@@ -38,11 +38,9 @@ class Run:
     @classmethod
     @contextmanager
     def open(cls, loaded: LoadedSweep, settings: RunSettings) -> Iterator[Self]:
-        """Open the store, and make or resume the run folder. Nothing is asked.
-
-        RunFolderError for a folder of another sweep, or in use, and for a store that is not the
-        run's or has lost replies; StoreError; UsageError for settings that do not fit the sweep.
-        """
+        """Open the store, and make or resume the run folder. Nothing is asked. RunFolderError for a
+        folder of another sweep, or in use, and for a store that is not the run's or has lost
+        replies; StoreError; UsageError for settings that do not fit the sweep."""
         name, prices = store_name(settings.store), settings.price_list
         if settings.ray and not is_url(name):
             raise UsageError(

@@ -95,11 +95,9 @@ class RunFolder:
         self._lock = -1
 
     def __enter__(self) -> Self:
-        """Make the folder if it is not there, take its lock, and read what is in it.
-
-        RunFolderError if it cannot be written, or is not the folder of this run. FolderBusy, with
-        the process that has the lock, if it is running.
-        """
+        """Make the folder if it is not there, take its lock, and read what is in it. RunFolderError
+        if it cannot be written, or is not the folder of this run. FolderBusy, with the process that
+        has the lock, if it is running."""
         with ExitStack() as stack:
             if not (self.path / RUN_DB).exists():
                 # Before anything is made: problems that could not be read back are told.
@@ -190,10 +188,8 @@ class RunFolder:
         self, completed: Callable[[Sequence[RecordedCell]], None], stop_token: StopToken
     ) -> Iterator[None]:
         """Accept cells through `group` while the body runs, on this event loop; end the body with
-        its `flush`.
-
-        completed: called with cells once they are recorded. The token is stopped if they cannot be.
-        """
+        its `flush`. completed: called with cells once they are recorded. The token is stopped if
+        they cannot be."""
 
         def written(cells: Sequence[RecordedCell], _: None) -> None:
             self._landed(cells)
@@ -216,9 +212,7 @@ class RunFolder:
 
     def forget_failures(self, kinds: Collection[str] | None = None) -> tuple[int, ...]:
         """Drop every outcome that is a failure, so that its cell runs again; the cells' places.
-
-        kinds: only failures of these kinds; None for all.
-        """
+        kinds: only failures of these kinds; None for all."""
         if not self.failed:
             return ()
         query = "SELECT place, failure FROM cells WHERE status=? ORDER BY place"
@@ -240,11 +234,9 @@ class RunFolder:
         self._mark_ended()
 
     def finalize(self) -> None:
-        """Nothing more is to be run: write the outcomes as lines, in the order of the sweep.
-
-        Two runs of one sweep are equal to the byte then, and so are two that were decided after the
-        same cells. RunFolderError.
-        """
+        """Nothing more is to be run: write the outcomes as lines, in the order of the sweep. Two
+        runs of one sweep are equal to the byte then, and so are two that were decided after the
+        same cells. RunFolderError."""
         self.database.finalize()
         file = self.path / OUTCOMES
         if not file.exists():
@@ -252,10 +244,8 @@ class RunFolder:
 
     def check_store(self, count: Callable[[], int], store: Path | str, id: str = "") -> None:
         """RunFolderError if a store lacks replies of the run, or is not the store of the run.
-
         Otherwise the run would silently pay for them again. count: counts the replies, if the run
-        left any. id: of the store, if it has one; a run without a known id accepts any store.
-        """
+        left any. id: of the store, if it has one; a run without a known id accepts any store."""
         expected = max(self.manifest.replies, self.finished > self.failed)
         if expected and (stored := count()) < expected:
             raise RunFolderError(

@@ -215,9 +215,8 @@ class StagedStart(Schedule[Cell, RecordedCell]):
         self._changed.set()
 
     def halt(self, unfinished: Iterable[Cell]) -> RowsPaused | None:
-        """Return the halt that names paused rows with unfinished cells, or None.
-
-        unfinished: cells without an outcome."""
+        """Return the halt that names paused rows with unfinished cells, or None. unfinished: cells
+        without an outcome."""
         paused = {key: row.cause for key, row in self._rows.items() if row.paused}
         cells = [cell for cell in unfinished if id(cell.row) in paused] if paused else []
         if not cells:

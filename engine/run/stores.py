@@ -20,10 +20,8 @@ _KEYWORDS = re.compile(
 
 
 def store_name(chosen: Path | str | None) -> str:
-    """The name of the store: the one given, else $OVERSIGHT_STORE, else the user's cache folder.
-
-    A folder is made absolute, so that other processes find it. UsageError for an invalid name.
-    """
+    """The name of the store: the one given, else $OVERSIGHT_STORE, else the user's cache folder. A
+    folder is made absolute, so that other processes find it. UsageError for an invalid name."""
     text = str(chosen) if chosen is not None else os.environ.get(STORE_VARIABLE, "")
     if is_url(name := checked_name(text)):
         return name
@@ -40,10 +38,8 @@ def shown_name(name: str) -> str:
 
 
 def open_store(name: str, id: str = "") -> Store:
-    """Open a store for reading and writing; create a missing one. StoreError.
-
-    id: given to a new store in a folder that takes another's place.
-    """
+    """Open a store for reading and writing; create a missing one. StoreError. id: given to a new
+    store in a folder that takes another's place."""
     return _database(name, True) if is_url(name) else DiskStore(Path(name), id)
 
 
@@ -73,11 +69,8 @@ def is_url(name: str) -> bool:
 
 
 def checked_name(text: str) -> str:
-    """Return the name of a store as it is recorded.
-
-    UsageError if it is neither the URL of a known database nor a folder. The message does not
-    repeat the name, which may hold a password.
-    """
+    """Return the name of a store as it is recorded. UsageError if it is neither the URL of a known
+    database nor a folder. The message does not repeat the name, which may hold a password."""
     name = text.strip()
     scheme = _SCHEME.match(name)
     schemes = ", ".join(f"{each_scheme}://" for each_scheme in registered(STORES_GROUP)) or "none"

@@ -129,12 +129,10 @@ class Deal:
         self._schedule.record_result(hand.under_way.pop(place), result)
 
     def lose(self, hand: Hand, *, by_itself: bool) -> Cell | None:
-        """Give the cells of a lost worker to the others.
-
-        by_itself: whether the worker ended, and not its machine. Then a cell under way may be the
-        cause: it begins again with fewer others each time. Returns the cell that was alone on the
-        last of `LIVES` workers, which stays under way until `ended`.
-        """
+        """Give the cells of a lost worker to the others. by_itself: whether the worker ended, and
+        not its machine. Then a cell under way may be the cause: it begins again with fewer others
+        each time. Returns the cell that was alone on the last of `LIVES` workers, which stays under
+        way until `ended`."""
         cells, guilty = [*hand.under_way.values()], None
         if by_itself:
             self._deaths.update(hand.under_way.keys())
@@ -376,11 +374,9 @@ class CellWorker(Schedule[Cell, RecordedCell]):
         self._claims: dict[str, _Claimed] = {}
 
     async def open(self, node: str) -> Standing:
-        """Make all that calls need. node: name of the machine, for the errors.
-
-        UsageError for other code, another address, a missing key or module, and for a store that
-        cannot be opened; it names the machine and the fix.
-        """
+        """Make all that calls need. node: name of the machine, for the errors. UsageError for other
+        code, another address, a missing key or module, and for a store that cannot be opened; it
+        names the machine and the fix."""
         try:
             for file in self._code:
                 file.load()

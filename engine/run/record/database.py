@@ -110,11 +110,9 @@ class RunDatabase(RunTables):
     def begin(
         self, problems: Sequence[Problem], rows: Sequence[GridRow], meta: Mapping[str, bytes]
     ) -> None:
-        """Make the tables, and write the problems and rows of the run: all of it, or nothing.
-
-        meta: JSON by name, as `told` returns it, `grid` without its rows. DatasetError for problems
-        that could not be read back.
-        """
+        """Make the tables, and write the problems and rows of the run: all of it, or nothing. meta:
+        JSON by name, as `told` returns it, `grid` without its rows. DatasetError for problems that
+        could not be read back."""
         texts = dict.fromkeys(
             problem.question.passage for problem in problems if problem.question.passage
         )
@@ -186,12 +184,9 @@ class RunDatabase(RunTables):
 
     def withdraw(self, addresses: Collection[str]) -> int:
         """Delete the replies to these calls, which a rater takes back; how many cells that leaves
-        without an outcome.
-
-        Their texts become TAKEN_BACK, and cells whose verdict rests on one have no outcome. No byte
-        of the texts is left in the file, not in free pages either.
-        RunDamaged where any call was changed: its row may hide one of them.
-        """
+        without an outcome. Their texts become TAKEN_BACK, and cells whose verdict rests on one have
+        no outcome. No byte of the texts is left in the file, not in free pages either. RunDamaged
+        where any call was changed: its row may hide one of them."""
         calls = self._numbered(addresses)
         if not calls:
             return 0

@@ -127,9 +127,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 def open_to_write(file: Path) -> sqlite3.Connection:
     """The database of a run, empty if it is not there. The caller holds the run's lock.
-
-    RunFolderError: NotOfThisFormat or RunDamaged for any other file.
-    """
+    RunFolderError: NotOfThisFormat or RunDamaged for any other file."""
     if file.exists() and file.stat().st_size:
         _check_header(file)
     return _opened(file, writes=True)
@@ -160,9 +158,7 @@ def use_no_log(db: sqlite3.Connection) -> None:
 
 def open_to_read(file: Path) -> sqlite3.Connection:
     """Open the database read only; nothing in it is trusted or run, and its folder stays as it is.
-
-    Raises RunFolderError as `open_to_write` does, and if the database is missing.
-    """
+    Raises RunFolderError as `open_to_write` does, and if the database is missing."""
     return _opened(file)
 
 
@@ -231,10 +227,7 @@ def logged(file: Path) -> bool:
 
 def _check_header(file: Path) -> bool:
     """Refuse a foreign file before SQLite opens it, which may write to it; whether it expects a log
-    that is not there.
-
-    Where a writer was killed, the header may be in its journal still.
-    """
+    that is not there. Where a writer was killed, the header may be in its journal still."""
     with open_plain(file) as opened:
         header = opened.read(100)
     if logged(file):
