@@ -15,12 +15,13 @@ import yaml
 import oversight
 from oversight.engine.analysis.compared import comparison_finding
 from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
-from oversight.engine.analysis.pairs import read_pair, rows_meant
+from oversight.engine.analysis.pairs import matched, read_pair, rows_meant
 from oversight.engine.analysis.pictures.kinds import compared
 from oversight.engine.analysis.rows import RunRows, read_rows
 from oversight.engine.analysis.scoring.agreement import flips
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
+from oversight.engine.sweep.grid import GridRow
 from oversight.protocols.datasets.jsonl import bundled
 from oversight.protocols.scores import brier
 from tests.command_line import Command
@@ -47,9 +48,11 @@ def test_a_run_does_not_differ_from_a_rerun_of_it(runs: Kept, command: Command) 
 def test_another_judge_or_data_set_is_said_not_to_be_the_same_instrument(
     runs: Kept, command: Command
 ) -> None:
-    text = command("compare", runs(), runs(OTHER_JUDGE, "--limit", "3")).out
-    assert "not the same instrument: judge sim/judge stated in one, sim/medium stated in" in text
-    assert "3 problems are in both runs; 4 in the first, 3 in the second." in text
+    first, second = (runs(), "sim/judge", 4), (runs(OTHER_JUDGE, "--limit", "3"), "sim/medium", 3)
+    for (one, judge, n), (two, other, m) in ((first, second), (second, first)):
+        text = command("compare", one, two).out
+        assert f"the same instrument: judge {judge} stated in one, {other} stated in" in text
+        assert f"3 problems are in both runs; {n} in the first, {m} in the second." in text
 
 
 def test_pictures_and_pages_compare_two_runs_as_the_command_does(runs: Kept) -> None:
@@ -175,6 +178,26 @@ def test_pair_of_rows_is_read_or_refused_with_an_example() -> None:
     for text in ("debate", "debate,consultancy", "debate - "):
         with pytest.raises(UsageError, match="'debate"):
             read_pair(text)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "pairs"),
+    [
+        (["debate a j"], ["debate a k", "debate a j"], {0: 1}),
+        (["debate a j"], ["debate a k", "debate b j"], {0: 1}),
+        (["debate a j"], ["advice a j", "debate b k"], {0: 1}),
+        (["debate a j"], ["debate a k", "debate a l"], {}),
+        (["debate a j", "debate a k"], ["debate a l"], {}),
+        (["debate a j", "debate a k"], ["debate a k", "debate b l"], {0: 1, 1: 0}),
+    ],
+)
+def test_rows_of_two_runs_are_compared_if_exactly_one_fits_another(
+    ours: list[str], theirs: list[str], pairs: dict[int, int]
+) -> None:
+    one, two = (
+        [GridRow(*row.split(), "", {"row": row}) for row in rows] for rows in (ours, theirs)
+    )
+    assert matched(one, two) == pairs
 
 
 def test_all_pairs_give_every_row_the_ranks_that_it_may_have(runs: Kept, command: Command) -> None:

@@ -44,6 +44,8 @@ def test_error_is_the_one_of_paired_differences(place: Path, command: Command) -
     assert line["difference"]["error"] == pytest.approx(error, abs=1e-12)
     assert (line["first"], line["second"], line["n"]) == ("a", "b", 50)
     assert line["mcnemar"] is None and line["shared"] == 1
+    some = contrast(command, written(place / "c.csv", ONE[:20]), a)
+    assert (some["n"], some["shared"]) == (20, 20 / 50)
     assert "ASD" not in command("compare", a, b).out
     header, *lines = b.read_text().splitlines()
     b.write_text("\n".join([header, *sorted(lines, reverse=True)]))

@@ -58,6 +58,7 @@ from oversight.protocols.agents.tool import (
 from oversight.protocols.agents.tools import calculate
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.errors import ToolMissing
+from oversight.protocols.mechanisms.baselines import ADVOCATE_ROLE
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.tags import COLUMNS, limit_words, without_thoughts
@@ -289,6 +290,28 @@ WAYS: list[Protocol] = [
         for way in (Debate(JUDGE, speaker, rounds=3), Consultancy(JUDGE, speaker, turns=4))
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "parts"),
+    [
+        # 5 critiques, and a rebuttal to each of the 10 pairs of them.
+        ("critique", {"critiques": 5, "shown": 2, "rebuttal": True}, 15),
+        ("debate_feedback", {"candidates": 2, "roles": ("a", "b", "c")}, 6),
+        ("cross_examination", {"challenges": 3}, 3),
+        # The second speaker answers each of 8 beginnings with 2 drafts.
+        ("debate_game", {"pool": 2, "rounds": 2, "simultaneous": False}, 16),
+        ("debate_game", {"pool": 2, "rounds": 2}, 8),
+        ("amplification", {"subquestions": 3, "depth": 2}, 9),
+        ("amplification", {"subquestions": 3, "depth": 2, "budget": 7}, 7),
+        ("recursive_reward_modelling", {"candidates": 2, "criteria": 3, "depth": 2}, 18),
+    ],
+)
+def test_a_budget_is_divided_by_the_conversations_that_do_not_hear_each_other(
+    kind, settings, parts
+):
+    seat = plain(PROTOCOLS[kind], agent=GREEDY, **settings).seat(GREEDY, SIDE, ADVOCATE_ROLE)
+    assert seat.speaker.budget * parts == pytest.approx(BUDGET)
 
 
 @pytest.mark.parametrize("protocol", WAYS, ids=lambda way: f"{way.name}, {way.agent.name[-20:]}")
