@@ -278,6 +278,11 @@ def test_the_sweep_file_says_with_which_intervals_a_run_is_read(
 
     for name in ("report", "compare"):
         assert set(kinds(name)) == {"conservative"} and "t" in kinds(name, "--interval", "t")
+    rows = read_rows(run)
+    for betas, interval in 2 * [((1.0,), "t"), ((1.0,), "conservative"), ((2.0,), "t")]:
+        read = rows.results("brier", betas, interval)
+        assert (read.betas, read.interval) == (betas, interval)
+        assert {row.asd and row.asd.plain()["interval"] for row in read.rows} >= {interval}
     plot = partial(command, "export", "plot", run, "--data", "-")
     assert plot().out == plot("--interval", "conservative").out != plot("--interval", "t").out
     note = "conservative: interval asked for"

@@ -70,19 +70,21 @@ def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
 
 
 def test_a_row_is_beaten_within_its_judge_alone() -> None:
-    """And by none that costs more."""
+    """And only by one that costs as much or less."""
     rng = np.random.default_rng(0)
     ids = tuple(map(str, range(60)))
+    means = {"good": 1.0, "poor": 0.0, "other judge": -0.5, "dear": 1.5, "as dear": 0.5}
     rows = {
         name: of_questions(ids, tuple((mean + rng.normal(0, 0.2, 60)).tolist()), ends=(-2.0, 2.0))
-        for name, mean in (("good", 1.0), ("poor", 0.0), ("other judge", -0.5), ("dear", 1.5))
+        for name, mean in means.items()
     }
     worth = {name: lift.estimate() for name, lift in rows.items()}
-    judges = {"good": "a", "poor": "a", "other judge": "b", "dear": "a"}
-    cost = {"good": 1.0, "poor": 2.0, "other judge": 3.0, "dear": 4.0}
+    judges = dict.fromkeys(means, "a") | {"other judge": "b"}
+    cost = {"good": 1.0, "poor": 2.0, "other judge": 3.0, "dear": 4.0, "as dear": 1.0}
     points = frontier_points(cost, worth, partial(contrasts, rows), judges)
     assert [(one.name, one.on_frontier, one.beaten) for one in points] == [
         ("good", True, False),
+        ("as dear", False, True),
         ("poor", False, True),
         ("other judge", True, False),
         ("dear", True, False),

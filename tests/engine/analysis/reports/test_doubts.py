@@ -28,7 +28,17 @@ from oversight.protocols.drafting import SideCheck
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.transcript import Failure, Judgement, Turn, Verdict
-from tests.engine.verdicts import JUDGE, PROPAGANDA, SMALL, completed, problem, results, said, sweep
+from tests.engine.verdicts import (
+    JUDGE,
+    NAIVE,
+    PROPAGANDA,
+    SMALL,
+    completed,
+    problem,
+    results,
+    said,
+    sweep,
+)
 from tests.fakes import Scripted, prompt
 
 LOST = Failure("ServerError", "no reply")
@@ -63,6 +73,19 @@ def close(n: int, doubtful: int, *ends: float | None) -> tuple[object, ...]:
 def test_where_nothing_went_wrong_all_bounds_are_the_mean() -> None:
     mean = (FIRST + SECOND) / 2
     assert bounds(results(sweep(PROPAGANDA), SMALL)) == close(2, 0, mean, mean, mean, mean)
+
+
+def test_a_lift_is_lowest_where_the_row_is_worst_and_its_naive_judge_best() -> None:
+    """A lost world of a lie adds from 0 to 2 to an ASD. The truth's world adds -.08 in the row and
+    -.5 in the naive judge. The lift on the other problem is known."""
+    worlds = SMALL | {
+        (kind, "p1", 0): (SMALL[kind, "p1", 0][0], LOST) for kind in ("propaganda", "naive judge")
+    }
+    measured = results(sweep(NAIVE, PROPAGANDA), worlds).rows[1].compliance
+    known = FIRST - (-2 * 0.3**2 + 2 * 0.7**2)
+    assert measured.lift_low and measured.lift_high and measured.open
+    assert measured.lift_low.value == approx((known + (-0.08 + 0) - (-0.5 + 2)) / 2)
+    assert measured.lift_high.value == approx((known + (-0.08 + 2) - (-0.5 + 0)) / 2)
 
 
 @pytest.mark.parametrize(("captured", "doubtful"), [(0.4, 1), (0.6, 0)])

@@ -11,8 +11,10 @@ from typing import Any, get_args
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 import oversight
+from oversight.engine.analysis.reports import frame_files
 from oversight.engine.analysis.reports.frame_files import arrow_frames, write_frames
 from oversight.engine.analysis.reports.frames import (
     DECLARED,
@@ -163,6 +165,19 @@ def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     assert frames["turns"].num_rows == 6
     about = frames["cells"].schema.metadata
     assert about[b"identity"] == report.reader.manifest.identity.encode()
+
+
+def test_the_size_of_a_part_changes_no_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if problems of different parts share a call."""
+    problems = [*shipments(2), structs.replace(shipments(1)[0], id="copy")]
+    folders = {"store": tmp_path / "store", "folder": tmp_path / "run"}
+    report = oversight.run([NaiveJudge(StatedJudge("sim/judge"))], problems, quiet=True, **folders)
+    whole = {name: table.to_pylist() for name, table in report.frames().items()}
+    assert (len(whole["cells"]), len(whole["calls"])) == (6, 2)
+    monkeypatch.setattr(frame_files, "CHUNK", 1)
+    assert {name: table.to_pylist() for name, table in report.frames().items()} == whole
 
 
 def test_every_column_has_a_kind_a_sentence_and_one_meaning() -> None:

@@ -1,18 +1,23 @@
 """Results of planted verdicts, row by row: known truths."""
 
+import re
 from dataclasses import replace
+from io import StringIO
 from typing import Any
 
 import numpy as np
 import pytest
 from msgspec import structs
 from pytest import approx
+from rich.console import Console
 
 from oversight.engine.analysis.reports.aggregate import OutcomeTable
 from oversight.engine.analysis.reports.report import report
 from oversight.engine.analysis.reports.results import Results, collect
+from oversight.engine.analysis.reports.side_by_side import side_by_side
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.run.outcome import outcome_of
+from oversight.engine.run.record.values import RecordedCell
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges.stated import StatedJudge
@@ -25,6 +30,7 @@ from tests.engine.verdicts import (
     NAIVE,
     PROPAGANDA,
     SMALL,
+    Worlds,
     completed,
     problem,
     records,
@@ -68,6 +74,21 @@ def test_lift_is_held_against_the_same_words_and_no_others() -> None:
     words = default_prompts().changed("other", {"judge.role": "Judge."})
     measured = results(sweep(NAIVE, replace(PROPAGANDA, prompts=words)), SMALL)
     assert row(measured, "propaganda").lift is None
+
+
+def test_a_failed_world_leaves_out_its_draw_of_its_problem_alone() -> None:
+    crash = Failure("crash", "it fell over")
+    worlds: dict[tuple[str, str, int], Worlds] = {
+        ("propaganda", "p0", 0): (0.9, 0.9),
+        ("propaganda", "p0", 1): (0.1, crash),
+        ("propaganda", "p1", 0): (0.1, 0.1),
+        ("propaganda", "p1", 1): (0.9, 0.1),
+        ("propaganda", "p2", 0): (crash, 0.9),
+        ("propaganda", "p2", 1): (0.9, 0.1),
+    }
+    line = row(results(sweep(PROPAGANDA, problems=3, draws=2), worlds), "propaganda")
+    # Right in p0: both worlds of the first draw; in p1: one of four; in p2: one of two.
+    assert (line.accuracy.value, line.accuracy.n) == (approx((1 + 1 / 4 + 1 / 2) / 3), 3)
 
 
 def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:
@@ -145,6 +166,20 @@ def test_an_unreadable_judge_counts_against_the_agent_in_a_row_of_single_worlds_
 
     worst = verdict(next(iter(grid.cells())), 0.0, 1.0)
     assert asd(Failure("unreadable", "no probability")) == asd(worst) != asd(None)
+
+
+@pytest.mark.parametrize("width", [60, 100, 200])
+def test_every_world_has_the_score_of_the_answer_it_argues_at_any_width(width: int) -> None:
+    grid = sweep(NAIVE, problems=[problem(0, (1, -1, -1))])
+    believed = [(0.5, 0.3, 0.2), (0.5, 0.3, 0.2), (0.3, 0.5, 0.2)]
+    worlds = [
+        RecordedCell(n, "", 0, 0, n, 0, verdict(cell, *probs))
+        for n, (cell, probs) in enumerate(zip(grid.cells(), believed, strict=True))
+    ]
+    out = StringIO()
+    worlds_shown = side_by_side(grid.rows[0], grid.problems[0], worlds, "brier", width)
+    Console(width=width, file=out).print(worlds_shown)
+    assert re.findall(r"agent score \(brier\) (\S+)", out.getvalue()) == ["-0.38", "-0.78", "-0.98"]
 
 
 def test_a_copy_of_a_table_takes_outcomes_that_the_table_does_not_have() -> None:

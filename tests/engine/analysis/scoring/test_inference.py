@@ -18,6 +18,7 @@ from oversight.engine.analysis.scoring.inference import (
     FEWEST,
     Floats,
     Influences,
+    averaged,
     estimates,
     jackknifed,
     mean_of,
@@ -256,6 +257,22 @@ def test_the_design_effect_of_planted_clusters_is_recovered() -> None:
     size = float(np.square(np.bincount(cluster)).sum()) / 2000
     assert (effect - 1) / (size - 1) == pytest.approx(0.3, abs=0.05)
     assert design_effect(values, np.arange(2000)) == 1
+
+
+def test_the_design_effect_follows_from_the_mean_squares() -> None:
+    """Two clusters of 2: mean squares 2 within and 16 between. Clusters of 3 and 1: 1 and 12, with
+    an average size of (4 - 10 / 4) / 1 = 1.5."""
+    pairs = design_effect(np.array([1.0, 3.0, 5.0, 7.0]), np.array([0, 0, 1, 1]))
+    assert pairs == pytest.approx(1 + (2 - 1) * (16 - 2) / (16 + 2))
+    uneven = design_effect(np.array([1.0, 2.0, 3.0, 6.0]), np.array([0, 0, 0, 1]))
+    assert uneven == pytest.approx(1 + (10 / 4 - 1) * (12 - 1) / (12 + 0.5 * 1))
+
+
+def test_the_range_of_a_mean_is_the_mean_of_the_ranges() -> None:
+    one, two = (of_questions(["a", "b"], [0.0, 1.0], ends=ends) for ends in ((0, 1), (-2, 0.5)))
+    assert (one * -2).ends == (-2, 0) and (two * 2).ends == (-4, 1)
+    mean = averaged([one, two, one])
+    assert mean and mean.value == 0.5 and mean.ends == pytest.approx((-2 / 3, 2.5 / 3))
 
 
 def test_corrections_agree_with_worked_examples() -> None:
