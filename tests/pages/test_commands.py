@@ -179,7 +179,9 @@ def test_cell_is_in_the_transcript_found_for_it(opened: RunReader) -> None:
         assert opened.worlds(place)[side] == at
 
 
-@pytest.mark.parametrize("kind", ["asd", "lift", "worlds", "jse", "calibration", "frontier"])
+@pytest.mark.parametrize(
+    "kind", ["asd", "lift", "worlds", "jse", "calibration", "frontier", "coverage"]
+)
 def test_every_kind_of_picture_has_data_and_is_drawn(kind: str, opened: RunReader) -> None:
     pytest.importorskip("matplotlib")
     picture = pictured(opened, kind)

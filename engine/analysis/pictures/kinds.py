@@ -264,7 +264,10 @@ KINDS: Mapping[str, Callable[[ScoredRun], Picture]] = {
     "jse": jse,
     "calibration": partial(_analysis, "calibration"),
     "trend": trend_chart,
-    "frontier": partial(_analysis, "frontier"),
+    **{
+        name: partial(_analysis, name)
+        for name in ("frontier", "monitoring", "coverage", "proposals")
+    },
 }
 """By the name that `oversight export plot --kind` takes. `compare` is apart: it takes two runs."""
 

@@ -329,11 +329,12 @@ def _draw_series(axes: "Axes", series: Series, colour: str, marker: str, interva
 
 def _log(axes: "Axes") -> None:
     """A logarithmic axis with round numbers."""
-    from matplotlib.ticker import EngFormatter, LogLocator
+    from matplotlib.ticker import EngFormatter, FormatStrFormatter, LogLocator
 
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    below_two = axes.get_xlim()[1] <= 2
+    axes.xaxis.set_major_formatter(FormatStrFormatter("%g") if below_two else EngFormatter(sep=""))
     axes.minorticks_off()
 
 

@@ -23,6 +23,7 @@ from ..output import say, show
 
 KINDS = (
     "asd", "lift", "worlds", "jse", "calibration", "trend", "frontier", "compare",
+    "monitoring", "coverage", "proposals",
 )  # fmt: skip
 
 
