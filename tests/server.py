@@ -13,8 +13,8 @@ from oversight.engine.models.accounting.budget import Budget
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.breaker import GIVE_UP
+from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.limits.concurrency import Connections
-from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.stop import StopToken
 from tests.virtual import now

@@ -26,7 +26,7 @@ from oversight.cache.errors import StoreError
 from oversight.cache.reply import Reply
 from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.mock import MockServer, Profile
-from oversight.engine.run.stores import open_for_reading
+from oversight.engine.run.settings import open_for_reading
 from oversight.protocols.prompts.render import read_instructions
 from oversight.protocols.tags import TAGS
 from tests.command_line import environment

@@ -24,7 +24,7 @@ import click
 from oversight.cache.call import Request
 from oversight.engine.analysis.reports.frames import DECLARED, TABLES, TableColumn
 from oversight.engine.extensions.simulation.model import PRESETS, SimModel
-from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.providers.catalogue import entry, provider_names
 from oversight.engine.providers.settings import ProviderSettings
 from oversight.engine.sweep.document import fields_of

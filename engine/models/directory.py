@@ -24,7 +24,7 @@ from .accounting.prices import PriceList
 if TYPE_CHECKING:
     from ...cache.reasoning import Tags
     from ..providers.capabilities import Endpoint, Retirement
-    from .limits.limits import Limits
+    from .limits.buckets import Limits
 
 MEANING = "is"
 """Setting: the underlying model of a user's name for it."""
@@ -221,7 +221,7 @@ class Directory:
 
     def limits_of(self, model: str, slots: int = 0) -> "Limits":
         """Limits known before the first call: the sweep file's, and the server's slots if known."""
-        from .limits.limits import Limits
+        from .limits.buckets import Limits
 
         concurrency = slots or entry(provider_of(model)).concurrency or None
         return self.limits.get(model, Limits()).filled(Limits(concurrency=concurrency))
@@ -288,7 +288,7 @@ def base_url_of(provider: str, url: str) -> tuple[Key, str]:
 
 
 def _limits(node: Node) -> "Limits":
-    from .limits.limits import Limits
+    from .limits.buckets import Limits
 
     return filled(node, Limits)
 

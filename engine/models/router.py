@@ -21,8 +21,8 @@ from .limits.breaker import GIVE_UP
 if TYPE_CHECKING:
     from ..display.throughput import LimitStatistics
     from ..providers.provider import Provider
+    from .limits.buckets import Limits
     from .limits.concurrency import Connections
-    from .limits.limits import Limits
     from .self_hosted import SelfHostedServers
     from .sender import Sender
 

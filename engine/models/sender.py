@@ -13,8 +13,8 @@ from ..tokens import CAUTION, prompt_tokens
 from .accounting.budget import ModelBudget
 from .accounting.ledger import ABANDONED, Accounting, fate
 from .limits.breaker import GIVE_UP, Tries
+from .limits.buckets import Limits
 from .limits.concurrency import Connections
-from .limits.limits import Limits
 from .limits.rate_limiter import RateLimiter
 
 

@@ -25,8 +25,7 @@ from .events import MIXED, MixedReplies, add_event, ask_again
 from .folders import sibling_runs
 from .lanes import REPLAY_LANES, attempt_noted, run_lanes
 from .later import ExecutionWork, added_to, entries
-from .notes import ProgressNotes, store_watermark
-from .observer import Observer
+from .observer import Observer, ProgressNotes, store_watermark
 from .record.capture import Capture
 from .record.values import RecordedCell
 from .run import Run

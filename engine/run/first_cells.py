@@ -16,7 +16,7 @@ from .folders import remembered_store, sibling_runs
 from .lanes import NotedOutcome, attempt_noted
 from .run import Run
 from .schedule import UNREPEATABLE
-from .stores import open_for_reading, shown_name, store_name
+from .settings import open_for_reading, shown_name, store_name
 
 COMPOSED = 12
 """How often a first cell is composed again: a protocol that tosses a coin differs once at least."""

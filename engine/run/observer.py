@@ -1,12 +1,27 @@
-"""Observers of a run: a progress line, a live page, a log."""
+"""Observers of a run, and notes of its state and of the number of replies in its store.
 
+Other processes read the state. A later start compares the number, and so detects lost replies.
+"""
+
+import asyncio
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TextIO
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TextIO
 
+import orjson
+
+from ...cache.errors import StoreError
+from ...cache.store import Store
 from ..display.progress import Snapshot, progress
+from ..errors import RunFolderError, StoreFailed
+from ..stop import StopToken
+from .record.database import RunDatabase
+from .record.tables import RunTables
 from .record.values import RecordedCell
+from .run_folder import RunFolder
 
 
 class Observer:
@@ -44,3 +59,110 @@ class ProgressDisplay(Observer):
         from ..display.console import live_progress
 
         return live_progress(snapshot, stream, self._speed)
+
+
+WRITE_EVERY = 1.0
+"""Seconds."""
+
+
+class ProgressNotes(Observer):
+    """Writes the state of a run down, once a second.
+
+    A write that fails is skipped: nothing is lost, and the ledger stops a run whose folder cannot
+    be written.
+    """
+
+    def __init__(self, database: RunDatabase) -> None:
+        self._database = database
+
+    @asynccontextmanager
+    async def watching(self, snapshot: Callable[[], Snapshot]) -> AsyncIterator[None]:
+        noting = asyncio.create_task(self._note_on(snapshot))
+        try:
+            yield
+        finally:
+            noting.cancel()
+            await asyncio.wait([noting])
+            self._note(replace(snapshot(), models=()))
+
+    async def _note_on(self, snapshot: Callable[[], Snapshot]) -> None:
+        while True:
+            # A group of cells may be being written.
+            await asyncio.to_thread(self._note, snapshot())
+            await asyncio.sleep(WRITE_EVERY)
+
+    def _note(self, now: Snapshot) -> None:
+        with suppress(RunFolderError):
+            self._database.tell("progress", orjson.dumps(now))
+
+
+def read_progress(folder: Path) -> dict[str, Any]:
+    """Return the last state written; empty if none can be read."""
+    try:
+        with RunTables.open(folder) as tables:
+            state = orjson.loads(tables.told("progress") or b"{}")
+    except (RunFolderError, orjson.JSONDecodeError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+NOTE_EVERY = 10.0
+"""Seconds."""
+
+
+@asynccontextmanager
+async def store_watermark(
+    folder: RunFolder,
+    added: Callable[[], int],
+    store: Store,
+    stop_token: StopToken,
+    *,
+    exact: bool = True,
+) -> AsyncIterator[None]:
+    """Record the reply count and the store's id while the body runs, and once more after it. added:
+    how many replies this session has stored. exact: False if two workers may have stored one reply
+    and counted it twice; then the store's own count holds. A folder that cannot be written stops
+    the run, as does a store that is gone. A thread asks the store: a database may not answer."""
+
+    async def note() -> None:
+        try:
+            await asyncio.to_thread(store.check)
+            replies = count + added()
+            if not exact:
+                replies = min(replies, await asyncio.to_thread(len, store))
+            folder.note(replies=replies, store_id=store.id)
+        except (RunFolderError, StoreError) as fault:
+            stop_token.stop(StoreFailed(str(fault)))
+
+    async def lost() -> None:
+        """Stop where the store holds fewer replies than were there and were added."""
+        try:
+            missing = count + added() - await asyncio.to_thread(len, store)
+        except StoreError as fault:
+            stop_token.stop(StoreFailed(str(fault)))
+            return
+        if missing > 0:
+            stop_token.stop(
+                StoreFailed(
+                    f"the store has lost {missing:,} replies while this run used it: bring them "
+                    "back with oversight cache import BACKUP, or pay for them again with "
+                    "--allow-missing-replies"
+                )
+            )
+
+    async def periodically() -> None:
+        while True:
+            await note()
+            await asyncio.sleep(NOTE_EVERY)
+
+    count = await asyncio.to_thread(len, store)
+    recording = asyncio.create_task(periodically())
+    try:
+        yield
+    finally:
+        recording.cancel()
+        await asyncio.wait([recording])
+        if not isinstance(stop_token.halt, StoreFailed):
+            await note()
+            if exact:
+                await lost()

@@ -32,8 +32,8 @@ from .outcome import OutcomeRecord, Outcomes
 from .record.schema import RUN_DB, RunDamaged
 from .record.tables import RunTables, damage_named
 from .record.values import RecordedCall, RecordedCell
+from .settings import is_url, open_for_reading, store_name
 from .sides import SIDES, SidesRead, read_sides, with_sides
-from .stores import is_url, open_for_reading, store_name
 
 if TYPE_CHECKING:
     from ..models.accounting.prices import PriceList

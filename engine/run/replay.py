@@ -53,8 +53,7 @@ from .record.tables import RunTables
 from .record.values import CallCost, RecordedCall, RecordedCell
 from .run_folder import MAX_GROUP, REPORT, SHOTS, SWEEP, RunFolder
 from .schedule import InOrder
-from .settings import RunSettings
-from .stores import open_store, shown_name, store_name
+from .settings import RunSettings, open_store, shown_name, store_name
 
 MAX_SOURCE = 2**31
 """Bytes of a file that is searched for source texts."""

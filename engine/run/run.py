@@ -16,8 +16,7 @@ from .failures import RETRIED_KINDS
 from .later import require_extensions
 from .loaded_sweep import LoadedSweep, run_folder
 from .run_folder import RunFolder
-from .settings import RunSettings
-from .stores import is_url, open_store, shown_name, store_name
+from .settings import RunSettings, is_url, open_store, shown_name, store_name
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,8 +43,7 @@ from .loaded_sweep import load_sweep
 from .record.capture import Capture
 from .record.values import RecordedCell
 from .schedule import Schedule
-from .settings import RunSettings
-from .stores import open_store, store_name
+from .settings import RunSettings, open_store, store_name
 
 LIVES = 3
 """Workers that a cell may end before it fails; it was alone on the last one."""

@@ -14,7 +14,7 @@ from oversight.cache.disk import DiskStore
 from oversight.cache.errors import StoreError, StoreFull
 from oversight.cache.store import MemoryStore, Store
 from oversight.cache.writer import MAX_COMMIT_ENTRIES, Kept, Writer
-from oversight.engine.run.stores import open_store
+from oversight.engine.run.settings import open_store
 from tests.documents import shown
 from tests.waiting import PATIENCE
 

@@ -13,7 +13,7 @@ from oversight.cache.store import MemoryStore
 from oversight.engine.models.accounting.budget import Budget
 from oversight.engine.models.accounting.ledger import Accounting, Ledger
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.sender import Sender
 from oversight.engine.run.lanes import CellOutcome
 from oversight.engine.run.outcome import outcome_of

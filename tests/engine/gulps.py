@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.stop import StopToken
 from oversight.engine.system.process import event_loop

@@ -16,7 +16,7 @@ from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
 from oversight.engine.errors import InvalidRequest, QuotaExhausted
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.providers.wire import PrefixWarmup
 from oversight.engine.run.execution import execute

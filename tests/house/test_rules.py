@@ -129,7 +129,7 @@ MAY = {
         "engine/run/folders.py",
         "engine/run/loaded_sweep.py",
         "engine/run/settings.py",
-        "engine/run/stores.py",
+        "engine/run/settings.py",
         "engine/extensions/people/rating.py",
     ),
 }

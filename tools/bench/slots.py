@@ -15,7 +15,7 @@ from oversight.cache.reply import Reply, Usage
 from oversight.engine.display.table import Table
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.directory import CELLS_A_SLOT, MIN_CELLS
-from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.self_hosted import LOAD_SECONDS
 from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.providers.provider import Provider

@@ -12,8 +12,7 @@ from ...run.execution import Execution
 from ...run.folders import read_manifest, remembered_store
 from ...run.replay import open_run
 from ...run.run import Run
-from ...run.settings import RunSettings
-from ...run.stores import store_name
+from ...run.settings import RunSettings, store_name
 from ...system.settings import flag
 from ...views.cli.flags import JSON, OWN_SWEEP, RUN_STORE, as_command
 from ...views.cli.naming import RUN

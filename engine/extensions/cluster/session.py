@@ -26,7 +26,7 @@ from ...run.record.values import RecordedCell
 from ...run.run import Run
 from ...run.run_folder import QUARANTINE
 from ...run.schedule import Schedule
-from ...run.stores import store_name
+from ...run.settings import store_name
 from ...run.worker import (
     EVERY,
     LIVES,

@@ -54,8 +54,7 @@ from ...run.cached_models import CachedModels
 from ...run.failures import failure
 from ...run.later import Addition, ExecutionWork, added_to, require_extensions, run_all
 from ...run.observer import ProgressDisplay
-from ...run.settings import AskSettings
-from ...run.stores import open_store, store_name
+from ...run.settings import AskSettings, open_store, store_name
 from ...stop import StopToken
 from ...sweep.code import module_from_file
 from ...sweep.document import Document, Node, is_elsewhere

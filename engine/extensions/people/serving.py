@@ -32,8 +32,7 @@ from ...run.replay import replay_cache
 from ...run.run import Run
 from ...run.run_folder import OUTCOMES
 from ...run.schedule import InOrder
-from ...run.settings import RunSettings
-from ...run.stores import open_store
+from ...run.settings import RunSettings, open_store
 from ...stop import StopToken
 from ...sweep.sweep import Cell
 from ...sweep.sweepfile import SweepFile

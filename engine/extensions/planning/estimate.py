@@ -15,7 +15,7 @@ from ....protocols.question import Problem
 from ...display.throughput import Resource
 from ...models.accounting.ledger import Latency
 from ...models.accounting.prices import Price, PriceList
-from ...models.limits.limits import Limits
+from ...models.limits.buckets import Limits
 from ...providers.capabilities import abilities
 from ...providers.simulated import PREFIX
 from ...run.dry_run import chains, require_distinct

@@ -33,8 +33,7 @@ from ...run.dry_run import Walker, require_abilities, require_service, stand_ins
 from ...run.folders import runs_of
 from ...run.listing import Parts
 from ...run.loaded_sweep import LoadedSweep, open_sweep
-from ...run.settings import RunSettings
-from ...run.stores import is_url, open_for_reading, store_name
+from ...run.settings import RunSettings, is_url, open_for_reading, store_name
 from ...sweep.sweep import Sweep
 from ...system.settings import argument, flag
 from ...views.cli.flags import (

@@ -1,8 +1,11 @@
-"""Budgets of requests and tokens per minute, spent evenly, first come, first served."""
+"""Limits of one (provider, model); requests and tokens are spent evenly, first come, first served."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from aiolimiter import AsyncLimiter
 from msgspec import Struct
@@ -11,7 +14,53 @@ from ...display.throughput import Bottleneck, ThroughputMeter
 from ...errors import ExceedsRateLimit
 from ...stop import StopToken
 from ...tokens import COMBINED, INPUT, OUTPUT, TokenEstimate, TokenLimit
-from .limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Rates and width, from the sweep file or the server. None: unknown."""
+
+    requests: float | None = None
+    """Requests per minute."""
+    tokens: float | None = None
+    """Tokens per minute, for vendors that count input and output together. They count all of
+    max_tokens when the call arrives, so that amount is taken."""
+    input_tokens: float | None = None
+    """Input tokens per minute; tokens from the provider's prompt cache do not count."""
+    output_tokens: float | None = None
+    """Output tokens per minute."""
+    concurrency: int | None = None
+    """Maximum calls in flight."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{field.name}: {value} is not a positive number")
+
+    def part(self, sharers: int) -> "Limits":
+        """An equal part of these limits for one of several processes; at least one call at a
+        time."""
+        if sharers == 1:
+            return self
+        parts: dict[str, Any] = {
+            field.name: value / sharers
+            for field in fields(self)
+            if (value := getattr(self, field.name)) is not None
+        }
+        if self.concurrency is not None:
+            parts["concurrency"] = max(self.concurrency // sharers, 1)
+        return replace(self, **parts)
+
+    def filled(self, defaults: "Limits") -> "Limits":
+        """These limits, completed by `defaults` where unknown."""
+        missing = {
+            field.name: getattr(defaults, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) is None
+        }
+        return replace(self, **missing)
+
 
 BURST_WINDOW = 0.1
 """Seconds of budget that may be spent at one moment. A window of a minute would admit twice the

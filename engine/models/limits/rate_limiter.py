@@ -43,7 +43,7 @@ from .breaker import (
     spoken,
     with_return,
 )
-from .buckets import Bucket, TokenBuckets, TokenReservation
+from .buckets import Bucket, Limits, TokenBuckets, TokenReservation
 from .concurrency import (
     MIN_VENDOR_WIDTH,
     START,
@@ -52,7 +52,6 @@ from .concurrency import (
     ConcurrencySearch,
     Connections,
 )
-from .limits import Limits
 from .throttle import Throttle
 
 MAX_FAILING = 2

@@ -39,8 +39,7 @@ from ...run.lookup import fullest, locate, worlds_of
 from ...run.observer import ProgressDisplay
 from ...run.reader import RunReader
 from ...run.run import Run
-from ...run.settings import RunSettings
-from ...run.stores import store_name
+from ...run.settings import RunSettings, store_name
 from ...stop import StopToken
 from ...sweep.in_python import python_sweep
 from ...sweep.sweepfile import SweepFile, Top, check_fit, read_sweep_file

@@ -17,7 +17,7 @@ from ...models.router import Router
 from ...providers.keys import missing_key
 from ...providers.settings import environment
 from ...providers.simulated import PREFIX
-from ...run.stores import open_store, store_name
+from ...run.settings import open_store, store_name
 from ...stop import StopToken
 from ...sweep.document import Document
 from ...sweep.sweepfile import check_names

@@ -19,8 +19,7 @@ from ...run.later import Addition, ExecutionWork, added_to
 from ...run.loaded_sweep import LoadedSweep
 from ...run.observer import ProgressDisplay
 from ...run.run_folder import QUARANTINE
-from ...run.settings import AskSettings
-from ...run.stores import open_store, store_name
+from ...run.settings import AskSettings, open_store, store_name
 from .exit_codes import ExitCode
 from .output import halt_code, say
 from .terminal import under_signals

@@ -41,8 +41,7 @@ from ...run.observer import Observer, ProgressDisplay
 from ...run.reader import RunReader, origins
 from ...run.run import Run
 from ...run.run_folder import REPORT
-from ...run.settings import RunSettings
-from ...run.stores import shown_name, store_name
+from ...run.settings import RunSettings, shown_name, store_name
 from ...stop import StopToken
 from ...system.files import LOCK_FILE, derived, keep_derived, stamp_of
 from ...system.process import event_loop

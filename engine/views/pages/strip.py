@@ -20,7 +20,7 @@ from ...models.accounting.ledger import ABANDONED, CUT_OFF, QUANTILES, UsageTota
 from ...models.accounting.ledger_file import read_ledger
 from ...providers.simulated import PREFIX
 from ...run.listing import state_of
-from ...run.notes import read_progress
+from ...run.observer import read_progress
 from ...run.reader import RunReader, origins
 from ...run.run_folder import SWEEP
 from ...sweep.document import Document

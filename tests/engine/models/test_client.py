@@ -28,7 +28,7 @@ from oversight.engine.errors import (
 from oversight.engine.models.accounting.budget import MAX_BODIES, Quarantine
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.sender import Sender
 from oversight.engine.providers.fault import stated_limits
 from oversight.engine.providers.openai_wire import OpenAIWire

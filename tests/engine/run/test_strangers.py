@@ -21,7 +21,7 @@ from oversight.engine.providers.settings import environment
 from oversight.engine.run.folders import read_manifest
 from oversight.engine.run.reader import read_sources, source_lines
 from oversight.engine.run.record.tables import RunTables
-from oversight.engine.run.stores import open_store, store_name
+from oversight.engine.run.settings import open_store, store_name
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
 from tests.batches import BatchBench

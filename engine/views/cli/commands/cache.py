@@ -33,7 +33,7 @@ from ....display.text import counted, one_line
 from ....run.events import mixed_lines
 from ....run.folders import RUNS, remembered_store, run_folders
 from ....run.reader import RunReader, recorded
-from ....run.stores import open_for_reading, open_store, shown_name, store_name, store_path
+from ....run.settings import open_for_reading, open_store, shown_name, store_name, store_path
 from ....system.files import sync_folder
 from ....system.settings import argument, flag
 from ..exit_codes import ExitCode

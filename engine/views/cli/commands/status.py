@@ -10,7 +10,7 @@ from ....models.accounting.ledger_file import read_ledger
 from ....run.events import mixed_lines
 from ....run.folders import RUNS, is_run, read_manifest, run_folders
 from ....run.listing import summaries, summarize
-from ....run.notes import read_progress
+from ....run.observer import read_progress
 from ....system.files import holder
 from ....system.settings import argument
 from ...pages.runs import runs_part

@@ -9,7 +9,7 @@ import pytest
 
 from oversight.cache.errors import DamagedEntry, StoreError
 from oversight.engine.extensions.mock.process import counts
-from oversight.engine.run.stores import open_for_reading, open_store
+from oversight.engine.run.settings import open_for_reading, open_store
 from tests.databases import SYSTEM_USER, Server, lacking, serving
 from tests.desk import Desk
 from tests.disks import MOUNTS, disk

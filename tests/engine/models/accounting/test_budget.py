@@ -21,7 +21,7 @@ from oversight.engine.extensions.mock import FaultKind
 from oversight.engine.models.accounting.budget import Budget
 from oversight.engine.models.accounting.ledger import Accounting, UsageTotals
 from oversight.engine.models.accounting.prices import PriceList, listed
-from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.sender import Sender
 from oversight.engine.stop import StopToken
 from tests.lines import EACH_LINE, always, asked, rehearsed

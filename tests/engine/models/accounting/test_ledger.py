@@ -41,7 +41,7 @@ from oversight.engine.models.accounting.ledger_file import (
     write_uncollected,
 )
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.stop import StopToken
 from tests.server import Server, call_of, sender
 from tests.virtual import run, virtually

@@ -32,7 +32,7 @@ from oversight.engine.models.limits.breaker import (
     MAX_PROBE_WAIT,
     Breaker,
 )
-from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.settings import Settings
 from tests.lines import talking

@@ -18,8 +18,7 @@ from oversight.engine.errors import (
     RateLimited,
     Unreachable,
 )
-from oversight.engine.models.limits.buckets import BURST_WINDOW, LOOKAHEAD
-from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.limits.buckets import BURST_WINDOW, LOOKAHEAD, Limits
 from oversight.engine.tokens import TokenEstimator
 from tests.server import Server, ask_all_at_once, busiest, call_of, mixed_sizes, sender
 from tests.virtual import now, run, virtually

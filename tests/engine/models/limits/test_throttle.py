@@ -11,7 +11,7 @@ import pytest
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import Overloaded, ProviderDown, QuotaExhausted, RateLimited
 from oversight.engine.models.limits.breaker import overlong_delay
-from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.limits.throttle import IMMUNE, PLATEAU, Throttle
 from tests.server import Server, ask_in_lanes, call_of, sender, sent_inside
 from tests.virtual import now, run, virtually

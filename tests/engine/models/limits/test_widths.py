@@ -25,7 +25,7 @@ from oversight.engine.models import router
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.directory import Directory
-from oversight.engine.models.limits.buckets import BURST_WINDOW, MAX_SAVED, Bucket
+from oversight.engine.models.limits.buckets import BURST_WINDOW, MAX_SAVED, Bucket, Limits
 from oversight.engine.models.limits.concurrency import (
     CUT,
     FEW,
@@ -35,7 +35,6 @@ from oversight.engine.models.limits.concurrency import (
     ConcurrencySearch,
     Connections,
 )
-from oversight.engine.models.limits.limits import Limits
 from oversight.engine.providers.fault_table import stated_limits
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from oversight.engine.run.notes import read_progress
+from oversight.engine.run.observer import read_progress
 from tests.command_line import Command, environment, oversight, running
 from tests.run_folders import len_of, only_run, outcomes, written
 from tests.waiting import until
