@@ -1,4 +1,4 @@
-"""Limits of one (provider, model); requests and tokens are spent evenly, first come, first served."""
+"""Limits of one (provider, model), spent evenly, first come, first served."""
 
 import asyncio
 import math
