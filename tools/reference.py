@@ -48,6 +48,9 @@ ROLE_WORDS = {
 TYPE_WORDS = {bool: "flag", int: "integer", float: "number", str: "text"}
 
 
+SHARED = 3
+"""Settings that this many classes have in common are described once."""
+
 Row: TypeAlias = tuple[str, ...]
 """A setting, its type with the default, and its meaning."""
 
@@ -141,7 +144,7 @@ def _every(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]
 
 def _commands() -> Iterator[str]:
     every = list(_every(oversight, "oversight"))
-    shared = _commonest(row for _, command in every for row in _options(command))
+    shared = _commonest([row for _, command in every for row in _options(command)], 2)
     yield "## Options of several commands\n"
     yield "Meanings, unless a command says otherwise:\n"
     yield from map(_line, shared)
@@ -155,10 +158,6 @@ def _commands() -> Iterator[str]:
         if common := [row[0] for row in options if row in shared]:
             yield f"- also {', '.join(common)}"
         yield ""
-
-
-SHARED = 3
-"""Settings that this many classes have in common are described once."""
 
 
 def _options(command: click.Command) -> Iterator[tuple[str, ...]]:
@@ -226,11 +225,11 @@ def _listed(rows: Iterable[Row]) -> Iterator[str]:
     yield from [*items, ""] * bool(items)
 
 
-def _commonest(rows: Iterable[Row]) -> list[Row]:
+def _commonest(rows: Iterable[Row], least: int = SHARED) -> list[Row]:
     """Those that several have; where one name has several meanings, the commonest."""
     often = Counter(rows)
     by_name = {row[0]: row for row, _ in reversed(often.most_common())}
-    return [row for row in often if often[row] >= SHARED and by_name[row[0]] == row]
+    return [row for row in often if often[row] >= least and by_name[row[0]] == row]
 
 
 def _valued(type_: Any, default: str) -> str:

@@ -11,9 +11,9 @@ from oversight.protocols.judges.logprob import LogprobJudge
 from oversight.protocols.judges.stated import StatedJudge
 from tests.world import calls, plain
 
-HEAD = "| rows | calls of each, both worlds | shared | the rest depends on |"
+HEAD = "| rows | calls of each | shared | the rest depends on |"
 JUDGE, AGENT = StatedJudge("sim/quiet"), Agent("sim/quiet")
-LONGER = "the shorter one's verdicts"
+LONGER = "the verdicts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ def pair(one: str, why: str, **values: tuple[Any, Any]) -> Pair:
     return Pair(one, first, {key: value for key, (_, value) in values.items()}, why)
 
 
-AUX = "readers are told the helpers' side"
+AUX = "the helpers' side, told to readers"
 PAIRS = (
     pair("debate", LONGER, rounds=(2, 4)),
     pair(
         "debate",
-        "all but the openings: repliers have read the other side, or not",
+        "all but the openings",
         simultaneous=(True, False),
     ),
     pair("debate", "all: the rules say how long it lasts", horizon=("untold", "told")),
@@ -64,15 +64,15 @@ PAIRS = (
     pair("consultancy", LONGER, turns=(2, 4)),
     pair(
         "consultancy",
-        "everything: the first speaker has heard nothing, and later turns hear different turns",
+        "all: later turns hear different turns",
         first=("client", "consultant"),
     ),
     pair("double_consultancy", LONGER, turns=(2, 4)),
     pair("cross_examination", LONGER, challenges=(1, 2)),
-    pair("critique", "the verdicts: one judge has read the rebuttal", rebuttal=(False, True)),
+    pair("critique", "the verdicts", rebuttal=(False, True)),
     pair(
         "critique",
-        "further critiques, and the verdict where one of them is shown",
+        "further critiques, and the verdict",
         critiques=(3, 5),
     ),
     pair("critique", AUX, aux=("honest", "sided")),
@@ -81,19 +81,19 @@ PAIRS = (
     pair("market_making", LONGER, rounds=(2, 4), epsilon=(0, 0)),
     pair(
         "adversarial_propaganda",
-        "nothing but more speeches: the verdict is the last price",
+        "further speeches",
         rounds=(2, 4),
         epsilon=(0, 0),
     ),
-    pair("amplification", "the answers, of helpers that steer or do not", steered=(0, 1)),
+    pair("amplification", "the answers", steered=(0, 1)),
     pair("amplification", AUX, aux=("honest", "sided")),
-    pair("amplification", "the answers: below them others are asked first", depth=(1, 2)),
+    pair("amplification", "the answers", depth=(1, 2)),
     pair("recursive_reward_modelling", AUX, aux=("honest", "adversarial")),
     pair("recursive_reward_modelling", "a further candidate", candidates=(2, 3)),
     pair("recursive_reward_modelling", "the assessments read narrower ones", depth=(1, 2)),
     pair("debate_feedback", LONGER, rounds=(1, 2)),
     pair("debate_feedback", AUX, aux=("honest", "adversarial")),
-    pair("debate_feedback", "the participants are told whose text it is", own=(False, True)),
+    pair("debate_feedback", "the author, told to participants", own=(False, True)),
     pair("doubly_efficient_debate", "all: the prover must know the cap", steps=(6, 8)),
     pair(
         "doubly_efficient_debate",
@@ -103,14 +103,14 @@ PAIRS = (
     pair("prover_estimator_debate", "the verdicts, on another leaf", depth=(1, 2)),
     pair("prover_estimator_debate", AUX, aux=("honest", "sided")),
     Pair("debate", {"rounds": 1}, {"pool": 2}, "further drafts", "debate_game"),
-    Pair("debate", {}, {}, "the draws of the jury, at their own temperature", "weak_to_strong"),
+    Pair("debate", {}, {}, "the jury's draws", "weak_to_strong"),
     Pair("debate", {}, {}, "all: the rules say that the judge will ask", "interactive_debate"),
-    Pair("debate", {}, {}, "all: there sides are assigned, here one is chosen", "open_debate"),
+    Pair("debate", {}, {}, "all: a side is chosen", "open_debate"),
     Pair(
         "consultancy",
         {},
         {},
-        "the verdict: all consultancies are read, and judged once",
+        "the verdict",
         "double_consultancy",
     ),
     Pair("open_trust", {}, {}, "the debate: the choice is the same call", "open_debate"),
@@ -118,28 +118,28 @@ PAIRS = (
         "propaganda",
         {},
         {"agent": BestOf(4, AGENT, JUDGE)},
-        "three further drafts a side, and how they are rated",
+        "further drafts and ratings",
         told="`best_of: 1` and `4`",
     ),
     Pair(
         "debate",
         {},
         {"agent": BestOf(4, AGENT, JUDGE)},
-        "further drafts, how they are rated, and all that follows where another one is spoken",
+        "further drafts and ratings, and later turns",
         told="`best_of: 1` and `4`",
     ),
     Pair(
         "debate",
         {},
         {"judge": LogprobJudge("sim/quiet")},
-        "the verdict: it is asked for in another way",
+        "the verdict",
         told="a `stated` judge and a `logprob` one",
     ),
     Pair(
         "debate",
         {},
         {"agent": Agent("sim/quiet", tools=("calculator",))},
-        "all: each speaker is offered the tools",
+        "all: tools are in the call",
         told="`tools: none` and `calculator`",
     ),
     Pair(
@@ -153,7 +153,7 @@ PAIRS = (
         "debate",
         {},
         {"agent": Agent("sim/quiet", words=100)},
-        "all: a word limit is told to the speaker",
+        "all: the limit is in the prompt",
         told="`words: 150` and `100`",
     ),
 )
