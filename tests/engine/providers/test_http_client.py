@@ -15,7 +15,7 @@ import pytest
 
 from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
-from oversight.engine.errors import Malformed
+from oversight.engine.errors import Malformed, Unreachable
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.providers.connection import FRESH_REPEATS, PROVEN, AnswerIds
 from oversight.engine.providers.http_client import HttpClient
@@ -61,10 +61,17 @@ async def test_headers_are_sent_once_and_given_ones_replace_ours():
 
 
 @pytest.mark.wire
-@pytest.mark.parametrize(("ids", "opened"), [(True, PROVEN), (False, PROVEN + 5)])
-async def test_connection_is_reused_after_answers_with_unique_ids(ids, opened):
+@pytest.mark.parametrize(
+    ("fields", "opened"),
+    [
+        ("x-request-id: {:020}\r\n", PROVEN),
+        ("", PROVEN + 5),
+        ("x-request-id: {:020}\r\nconnection: close\r\n", PROVEN + 5),
+    ],
+)
+async def test_connection_is_reused_after_answers_with_unique_ids(fields, opened):
     """Elsewhere a stale answer without an id would be taken for the next one."""
-    answers = [http("200 OK", f"x-request-id: {n:020}\r\n" * ids, b"hi") for n in range(PROVEN + 5)]
+    answers = [http("200 OK", fields.format(n), b"hi") for n in range(PROVEN + 5)]
     async with served(*answers) as (client, url, requests):
         for _ in answers:
             answer = client.read(await client.send(Target("POST", url, {}), b"body"))
@@ -130,6 +137,18 @@ async def test_trailer_fields_are_not_headers():
     async with served(raw) as (client, url, _):
         answer = client.read(await client.send(Target("POST", url, {}), b"body"))
     assert (answer.body, answer.headers["x-kind"]) == (b"hi", "head")
+
+
+@pytest.mark.wire
+async def test_connection_that_does_not_open_frees_its_place():
+    async with served(OK, connections=1) as (client, url, _), asyncio.timeout(60):
+        for _ in range(2):
+            with pytest.raises(Unreachable):
+                await client.send(Target("POST", "http://127.0.0.1:9/v1/x", {}), b"")
+            given_up = asyncio.ensure_future(client.send(Target("POST", url, {}), b""))
+            await asyncio.sleep(0)
+            given_up.cancel()
+        assert client.read(await client.send(Target("POST", url, {}), b"")).body == b"hi"
 
 
 @pytest.mark.wire

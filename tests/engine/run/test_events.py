@@ -1,10 +1,12 @@
 """Events of a run: durable before they are acknowledged, in one file."""
 
+import errno
 import os
 import signal
 import sys
 from collections.abc import Callable
 from functools import partial
+from io import FileIO
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -106,6 +108,25 @@ def test_event_refused_by_a_full_disk_is_absent_and_can_be_added_later(tmp_path)
         small.make_room()
         add_event(run, "k", "last")
         assert lines(run) == [*accepted, "last"]
+
+
+@pytest.mark.parametrize("part", [0.4, 0.6, 1.0])
+def test_events_that_the_disk_refuses_leave_none_of_their_lines(half, part, monkeypatch):
+    class Short(FileIO):
+        def write(self, data: bytes) -> int:
+            return super().write(data[: int(part * len(data))])
+
+    def fails(file: int) -> None:
+        raise OSError(errno.EIO, "the disk fails")
+
+    add_event(half, "k", 1)
+    with monkeypatch.context() as patched, pytest.raises(RunFolderError):
+        patched.setattr(events, "FileIO", Short)
+        patched.setattr(os, "fsync", fails)
+        add_event(half, "k", 2, 3)
+    assert lines(half) == [1]
+    add_event(half, "k", 4)
+    assert lines(half) == [1, 4]
 
 
 @pytest.mark.wire

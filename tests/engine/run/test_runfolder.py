@@ -86,6 +86,7 @@ def test_outcomes_are_followed_as_they_land_and_from_the_first_when_cells_run_ag
         land(run, [CELLS[5]])
         assert not again
         assert [outcome.place for outcome in follower.new()] == [0, 1, 2, 3, 5, 7]
+        assert not list(follower.new())
         assert len(again) == 1
 
 

@@ -35,7 +35,7 @@ from oversight.engine.models.limits.concurrency import (
     ConcurrencySearch,
     Connections,
 )
-from oversight.engine.providers.fault_table import stated_limits
+from oversight.engine.providers.fault import stated_limits
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
 from tests import virtual
