@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -140,6 +141,11 @@ def test_tutorial_makes_a_table_a_figure_and_a_pack(tmp_path: Path) -> None:
                 assert (program, ended.code) == ("oversight", 0), f"{where}: {line}\n{ended.err}"
                 assert ended.out + ended.err, f"{where}: {line} printed nothing"
                 outputs += ended.out
+    (article,) = blocks(PAGE, "tex")
+    if latex := which("pdflatex"):
+        (tmp_path / "paper.tex").write_text(article.text)
+        words = [latex, "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+        assert subprocess.run(words, cwd=tmp_path, capture_output=True).returncode == 0
     looked = ran((tmp_path / "look.py").read_text(), tmp_path)
     assert "two objections" in looked and "'asd_low': " in looked
     for file in ("asd.pdf", "asd.csv", "tables/rows.csv", "claims.oversight", "worlds.svg"):
