@@ -45,8 +45,8 @@ class Calls(NamedTuple):
 
 
 def calls(err: str) -> Calls:
-    count = re.findall(r"cells  ([\d,]+) calls", err)[-1]
-    last = err[err.rindex(f"{count} calls") :].partition("failed")[0]
+    count = re.findall(r"cells · ([\d,]+) calls?", err)[-1]
+    last = err[err.rindex(f"{count} call") :].partition("failed")[0]
 
     def told(how: str) -> int:
         match = re.search(rf"([\d,]+) {how}", last)
@@ -122,7 +122,7 @@ class Running:
         start = len(self.err)
         while all(
             int(number.replace(",", "")) < count
-            for number in re.findall(r"([\d,]+)/[\d,]+ cells", self.err[start:])
+            for number in re.findall(r"([\d,]+) of [\d,]+ cells", self.err[start:])
         ):
             assert self._read(), f"it ended before {count} cells were finished:\n{self.err}"
 

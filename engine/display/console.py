@@ -28,7 +28,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from .progress import Snapshot, as_json, plain, progress
+from .progress import Clock, Snapshot, as_json, figures, plain, progress
 from .text import printable
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ async def live_progress(
             yield
 
 
-async def _live(
-    snapshot: Callable[[], Snapshot], figures: Callable[[Snapshot], str], out: TextIO, speed: float
-) -> None:
+async def _live(snapshot: Callable[[], Snapshot], clock: Clock, out: TextIO, speed: float) -> None:
     writer = out.buffer
     assert isinstance(writer, TerminalWriter)
     # Emoji would be looked up in a module that is loaded in the middle of a run.
@@ -96,17 +94,14 @@ async def _live(
                 # Frames that nobody sees are left out.
                 await asyncio.sleep(FRAME * speed)
                 continue
-            text = figures(now := snapshot())
+            text, below = figures(now := clock.timed(snapshot()))
             bar = Table.grid(padding=(0, 1))
             # On a narrow terminal the figures need the room more.
-            room = min(30, console.width // 6, console.width - len(text) - len("·   "))
+            room = min(30, console.width // 6, console.width - len(text) - 1)
             progress = ProgressBar(total=max(now.total, 1), completed=now.finished, width=room)
-            bar.add_row(
-                Text("·", style="dim"),
-                *([progress] if room >= MIN_BAR else []),
-                Text(text, no_wrap=True, overflow="ellipsis"),
-            )
-            models = [Text(printable(f"·   {line}"), style="dim") for line in now.models]
+            bar.add_row(*([progress] if room >= MIN_BAR else []), Text(text))
+            models = [Text(below)]
+            models += [Text(printable(f"·   {line}"), style="dim") for line in now.models]
             live.update(
                 Group(bar, *models, *([Text(printable(now.note))] if now.note else [])),
                 refresh=True,

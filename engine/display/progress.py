@@ -5,14 +5,13 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, TextIO
 
 import orjson
 
-from .text import counted, duration, printable
+from .text import minutes, printable
 
 LOG = "OVERSIGHT_LOG"
 """The environment variable that asks for it, by the value `json`."""
@@ -56,15 +55,18 @@ some model begins to wait. While nothing else goes on, only a change is worth a 
 RATE_OVER = 30.0
 """Seconds over which the rate is measured, from which the time left is estimated."""
 
+MIN_CALLS = 20
+"""Calls that must have ended before a forecast is made from them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Where a run stands."""
 
-    total: int
-    finished: int
+    total: int = 0
+    finished: int = 0
     """Cells with an outcome, including earlier sessions."""
-    failed: int
+    failed: int = 0
     calls: int = 0
     """Calls asked for in this session."""
     stored: int = 0
@@ -89,20 +91,31 @@ class Snapshot:
     """Work that goes on even if this process ends, such as at a vendor; empty if none does."""
     waits: tuple[str, ...] = ()
     """Models that wait after failures, each with its fault."""
+    expected: int = 0
+    """About how many calls this session asks for in all; 0 if that is not known."""
+    elapsed: float = 0.0
+    """Seconds since this session began."""
+    left: float | None = None
+    """Seconds that it will still take, about; None before a rate is known."""
+
+    @property
+    def ended(self) -> int:
+        """Calls that were answered."""
+        return self.new + self.stored + self.shared
 
 
 async def plain(
-    snapshot: Callable[[], Snapshot], figures: Callable[[Snapshot], str], out: TextIO, speed: float
+    snapshot: Callable[[], Snapshot], clock: "Clock", out: TextIO, speed: float
 ) -> None:
-    """A line now and then, and when a model begins or ends to wait, or waits longer."""
+    """Lines now and then, and when a model begins or ends to wait, or waits longer."""
     seconds, waits = 0.0, tuple[str, ...]()
     while True:
         await asyncio.sleep(LOOK_EVERY * speed)
-        seconds, now = seconds + LOOK_EVERY, snapshot()
+        seconds, now = seconds + LOOK_EVERY, clock.timed(snapshot())
         due = seconds >= PLAIN_EVERY and not (waits and not now.in_flight)
         if due or now.waits != waits:
             seconds, waits = 0.0, now.waits
-            _line(out, now, figures(now), *now.models)
+            _write(out, now, *now.models)
 
 
 @asynccontextmanager
@@ -114,59 +127,65 @@ async def progress(
 ) -> AsyncIterator[None]:
     """Show a run's snapshots while the body runs, and its last one after it. speed: how many
     seconds of the loop's clock pass in a real one; show: called as `plain` is."""
-    clock = _Clock()
-    showing = asyncio.create_task(show(snapshot, partial(_figures, clock=clock), out, speed))
+    clock = Clock()
+    showing = asyncio.create_task(show(snapshot, clock, out, speed))
     try:
         yield
     finally:
         showing.cancel()
         await asyncio.wait([showing])
-        now = snapshot()
-        _line(out, now, _figures(now, clock=clock, eta=False))
+        _write(out, replace(clock.timed(snapshot()), expected=0, left=None))
 
 
-class _Clock:
-    """Elapsed time, and the rate at which cells finish."""
+class Clock:
+    """Elapsed time, and the time left at the rate at which calls are answered."""
 
     def __init__(self) -> None:
         self.start = asyncio.get_running_loop().time()
         self._marks: list[tuple[float, int]] = []
 
-    @property
-    def elapsed(self) -> float:
-        return asyncio.get_running_loop().time() - self.start
-
-    def remaining(self, now: Snapshot) -> float | None:
-        """Seconds left, or None before a rate is known."""
-        at = self.elapsed
+    def timed(self, now: Snapshot) -> Snapshot:
+        """The snapshot with the time elapsed and left. Work that does not know how many calls it
+        asks for is measured by its cells."""
+        at = asyncio.get_running_loop().time() - self.start
+        done, total = (now.ended, now.expected) if now.expected else (now.finished, now.total)
         self._marks = [mark for mark in self._marks if at - mark[0] <= RATE_OVER]
-        self._marks.append((at, now.finished))
-        then, finished = self._marks[0]
-        if at - then < 1 or now.finished == finished:
-            return None
-        return (now.total - now.finished) * (at - then) / (now.finished - finished)
+        self._marks.append((at, done))
+        then, before = self._marks[0]
+        if done == before:  # Nothing was answered lately: the rate of the whole session.
+            then, before = 0.0, 0
+        known = done > before and at - then >= 1 and not (now.expected and done < MIN_CALLS)
+        left = max(total - done, 0) * (at - then) / (done - before) if known else None
+        return replace(now, elapsed=at, left=left)
 
 
-def _line(out: TextIO, now: Snapshot, figures: str, *models: str) -> None:
-    """Figures, and under them a line for each model; as one object where logs are JSON."""
+def _write(out: TextIO, now: Snapshot, *models: str) -> None:
+    """Two lines of figures, and under them a line for each model; one object in JSON logs."""
+    lines = figures(now)
     if as_json():
         counts = {name: value for name, value in asdict(now).items() if name != "models"}
-        lines = [log_line(figures, **counts, models=models)]
+        written = [log_line(" · ".join(lines), **counts, models=models)]
     else:
-        lines = [printable(f"· {line}") for line in (figures, *(f"  {line}" for line in models))]
-    print(*lines, sep="\n", file=out, flush=True)
+        written = [printable(f"· {line}") for line in (*lines, *(f"  {line}" for line in models))]
+    print(*written, sep="\n", file=out, flush=True)
 
 
-def _figures(now: Snapshot, *, clock: _Clock, eta: bool = True) -> str:
+def calls_of(now: Snapshot) -> str:
+    """`619 of about 1,656`."""
+    return f"{now.calls:,}" + (f" of about {now.expected:,}" if now.expected > now.calls else "")
+
+
+def figures(now: Snapshot) -> tuple[str, str]:
+    """Two lines: the cells and their calls; failures, dollars and times."""
     ways = (now.new, "sent"), (now.stored, "from cache"), (now.shared, "reused")
     answered = ", ".join(f"{count:,} {how}" for count, how in ways if count or how == "sent")
-    parts = [
-        f"{now.finished:,}/{now.total:,} cells",
-        counted(now.calls, "call") + (f": {answered}" if now.calls else ""),
-        now.spend,
-        f"{now.refused:,} refused" if now.refused else "",
+    noun = "call" if max(now.expected, now.calls) == 1 else "calls"
+    cells = f"{now.finished:,} of {now.total:,} cells · {calls_of(now)} {noun}"
+    parts = (
         f"{now.failed:,} failed",
-    ]
-    seconds = clock.remaining(now) if eta else None
-    parts.append(f"{duration(seconds)} left" if seconds is not None else duration(clock.elapsed))
-    return "  ".join(filter(None, parts))
+        f"{now.refused:,} refused" if now.refused else "",
+        now.spend,
+        f"{minutes(now.elapsed)} elapsed",
+        f"about {minutes(now.left)} left" if now.left is not None else "",
+    )
+    return cells + (f" ({answered})" if now.calls else ""), " · ".join(filter(None, parts))

@@ -63,6 +63,12 @@ def duration(seconds: float) -> str:
     return f"{total // 3600}:{total // 60 % 60:02}:{total % 60:02}"
 
 
+def minutes(seconds: float) -> str:
+    """`0:06` or `1:02:03`."""
+    text = duration(seconds)
+    return text[2:].removeprefix("0") if text.startswith("0:") else text
+
+
 def dollars(amount: float | None) -> str:
     """`$12.30`; four decimals below a dollar, so that the cost of a call is not rounded to 0; – for
     None."""

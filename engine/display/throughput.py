@@ -21,6 +21,9 @@ Resource: TypeAlias = Literal[
     "outage",
 ]
 
+WAITING = "waiting for "
+"""Start of the line of a model that waits."""
+
 STILL = 5.0
 """Seconds without an answer after which the display says why."""
 
@@ -98,7 +101,7 @@ class LimitStatistics:
         seconds = self.binding.amount
         probe = "now" if seconds == math.inf else f"in {seconds // 60:.0f}:{seconds % 60:02.0f}"
         return (
-            f"waiting for {model}: {_clipped(self.words or self.fault)}, "
+            f"{WAITING}{model}: {_clipped(self.words or self.fault)}, "
             f"{counted(cells, 'cell')} held, next try {probe} "
             f"(--give-up {_short(self.give_up)} ends the wait)"
         )

@@ -80,7 +80,15 @@ class CachedModels:
         return self.models.in_flight
 
     def snapshot(
-        self, total: int, finished: int, failed: int, *, refused: int, spend: str, halt: Halt | None
+        self,
+        total: int,
+        finished: int,
+        failed: int,
+        *,
+        refused: int,
+        spend: str,
+        halt: Halt | None,
+        expected: int = 0,
     ) -> Snapshot:
         """The state of the run for observers, who know what the parameters are."""
         calls = self.statistics
@@ -100,4 +108,5 @@ class CachedModels:
             at_risk=sum_usage(self.accounts().values()).at_risk,
             pending=self.pending,
             waits=self.waits,
+            expected=max(expected, calls.asked),
         )

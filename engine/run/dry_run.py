@@ -193,9 +193,9 @@ async def shapes(sweep: Sweep, simulated: Mapping[str, SimulatedModel]) -> dict[
 
 async def chains(
     sweep: Sweep, simulated: Mapping[str, SimulatedModel]
-) -> dict[str, list[frozenset[str]]]:
-    """The models that a cell of each row asks one after another, those that it asks at once as one
-    step, by the row's address: in one world of the first problem, with simulated replies. Empty
+) -> dict[str, list[tuple[str, ...]]]:
+    """The models of the calls of a cell of each row, those that are asked at once as one step, by
+    the row's address: in one world of the first problem, with simulated replies. Empty
     where no simulation is registered."""
     if simulation() is None:
         return {}
@@ -207,7 +207,7 @@ async def chains(
     }
 
 
-async def _steps(cell: Cell, answer: Callable[[Call], Reply]) -> list[frozenset[str]]:
+async def _steps(cell: Cell, answer: Callable[[Call], Reply]) -> list[tuple[str, ...]]:
     waiting: list[tuple[str, asyncio.Future[None]]] = []
 
     async def ask(call: Call) -> Reply:
@@ -217,12 +217,12 @@ async def _steps(cell: Cell, answer: Callable[[Call], Reply]) -> list[frozenset[
         return structs.replace(answer(call), call=call.address)
 
     work = asyncio.create_task(attempt(cell, ask))
-    steps: list[frozenset[str]] = []
+    steps: list[tuple[str, ...]] = []
     while not work.done():
         for _ in range(TURNS_OF_A_STEP):
             await asyncio.sleep(0)
         if waiting:
-            steps.append(frozenset(model for model, _ in waiting))
+            steps.append(tuple(model for model, _ in waiting))
         ready, waiting = waiting, []
         for _, turn in ready:
             turn.set_result(None)

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 YOUNG_IN_PASSES = 5_000
 """Few: most attempts of a pass leave garbage, and no calls in flight make a collection slow."""
 
+PLANNED_CELLS = 20
+"""Cells whose weight the plan has among those that have ended, when calls are forecast."""
+
 log = logging.getLogger(__name__)
 
 
@@ -76,8 +79,10 @@ class RunSession(CachedModels):
         self._mixed, self.dropped = False, 0
         """Whether replies that may be mixed up are to be asked for again; how many were deleted."""
         router.on_mixed = self.mix_up
-        self._begun = self._kept = 0
-        """Number of cells that were begun, and that have ended with an outcome."""
+        self._begun = self._kept = self._missing = 0
+        """Number of cells that were begun, that have ended with an outcome, and that had none."""
+        self._planned, self._asked = 0.0, 0
+        """Calls of a cell as planned, and of all cells that have ended."""
         self._ended = run.folder.ended()
         """By place, 0 for a cell without an outcome. The run folder may get an outcome later."""
         prices, token = router.accounting.prices, self.cache.token
@@ -139,11 +144,15 @@ class RunSession(CachedModels):
     async def cells(self) -> Schedule[Cell, RecordedCell]:
         """The schedule of the missing cells."""
         run, sweep = self._run, self._run.loaded.sweep
+        self._missing = self._kept + len(run.folder) - run.folder.finished
         schedule: Schedule[Cell, RecordedCell] = InOrder(self.missing())
         if self.added is not None:
             schedule = self.added.schedule(self.missing)
         if run.settings.cache == "replay":
             return schedule
+        walked = await chains(sweep, run.loaded.models.simulated)
+        steps = {row: len(chain) for row, chain in walked.items()}
+        self._planned = sum(sum(map(len, chain)) for chain in walked.values()) / max(len(walked), 1)
         earlier = None if run.settings.keep_going else run.earlier()
         if not self.holds_back or self.added is not None:
             return StagedStart(schedule, sweep.rows, earlier, first_cells=None)
@@ -151,12 +160,19 @@ class RunSession(CachedModels):
         if self.models.bills:
             return StagedStart(schedule, sweep.rows, earlier, total=missing_count)
         # Where nothing is billed, idle slots are the greater waste. Simulated models have none.
-        simulated = self._run.loaded.models.simulated
-        walked = await chains(sweep, simulated) if self.models.statistics() else {}
-        steps = {row: len(chain) for row, chain in walked.items()}
+        if not self.models.statistics():
+            steps = {}
         return StagedStart(
             schedule, sweep.rows, earlier, first_cells=None, total=missing_count, steps=steps
         )
+
+    @property
+    def expected(self) -> int:
+        """About how many calls this session asks in all: as planned, then as cells that ended."""
+        planned = PLANNED_CELLS * (self._planned > 0)
+        seen = planned + self._kept
+        mean = (planned * self._planned + self._asked) / seen if seen else 0.0
+        return self._asked + round(mean * max(self._missing - self._kept, 0))
 
     async def work(self, schedule: Schedule[Cell, RecordedCell]) -> None:
         """Attempt the cells of a schedule."""
@@ -174,6 +190,7 @@ class RunSession(CachedModels):
         self._run.folder.group.put(ended)
         self._ended[cell.place] = 1
         self._kept += 1
+        self._asked += len(ended.calls)
 
     @property
     def max_cells(self) -> int:
@@ -302,6 +319,7 @@ class Execution:
             refused=dict(paid.outcomes).get("refused", 0),
             spend=self.run.settings.spent(paid),
             halt=self.run.loaded.stop_token.halt,
+            expected=self.session.expected,
         )
 
     @property

@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
+import msgspec
 import orjson
 
 from ...cache.errors import StoreError
 from ...cache.store import Store
-from ..display.progress import Snapshot, progress
+from ..display.progress import Clock, Snapshot, progress
 from ..errors import RunFolderError, StoreFailed
 from ..stop import StopToken
 from .record.database import RunDatabase
@@ -86,9 +87,10 @@ class ProgressNotes(Observer):
             self._note(replace(snapshot(), models=()))
 
     async def _note_on(self, snapshot: Callable[[], Snapshot]) -> None:
+        clock = Clock()
         while True:
             # A group of cells may be being written.
-            await asyncio.to_thread(self._note, snapshot())
+            await asyncio.to_thread(self._note, clock.timed(snapshot()))
             await asyncio.sleep(WRITE_EVERY)
 
     def _note(self, now: Snapshot) -> None:
@@ -96,14 +98,16 @@ class ProgressNotes(Observer):
             self._database.tell("progress", orjson.dumps(now))
 
 
-def read_progress(folder: Path) -> dict[str, Any]:
-    """Return the last state written; empty if none can be read."""
+_STATE = msgspec.json.Decoder(Snapshot)
+
+
+def read_progress(folder: Path) -> Snapshot:
+    """Return the last state written; an empty one if none can be read."""
     try:
         with RunTables.open(folder) as tables:
-            state = orjson.loads(tables.told("progress") or b"{}")
-    except (RunFolderError, orjson.JSONDecodeError):
-        return {}
-    return state if isinstance(state, dict) else {}
+            return _STATE.decode(tables.told("progress") or b"{}")
+    except (RunFolderError, msgspec.MsgspecError):
+        return Snapshot()
 
 
 NOTE_EVERY = 10.0

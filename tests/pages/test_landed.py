@@ -1,10 +1,8 @@
 """Outcomes of a run under way are read once, as they are stored, and pages keep their order."""
 
 import re
-from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -15,16 +13,15 @@ from msgspec import structs
 from oversight.engine.analysis.reports.results import collect
 from oversight.engine.analysis.rows import OutcomesRead
 from oversight.engine.errors import RunFolderError
-from oversight.engine.models.accounting.ledger import ABANDONED, sum_usage
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.reader import Follower, RunReader, origins
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.views.pages.answer import ordered_by_mean
 from oversight.engine.views.pages.links import PageQuery, ServerLinks, page_of
-from oversight.engine.views.pages.strip import Watcher, recent_rate
+from oversight.engine.views.pages.strip import Watcher
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
-from tests.run_folders import CELLS, edited, end_of, ended, folder, land, note_paid, outcomes
+from tests.run_folders import CELLS, edited, end_of, ended, folder, land, outcomes
 from tests.world import sweep
 
 
@@ -130,16 +127,6 @@ def test_dropped_failures_are_not_counted(tmp_path: Path) -> None:
         assert told(watcher) == (2, "0")
 
 
-def test_requests_in_flight_of_an_active_run_are_not_faults(tmp_path: Path) -> None:
-    faults = ("unconfirmed", ABANDONED, 3), ("failed", "Overloaded", 2)
-    with folder(tmp_path):
-        note_paid(tmp_path, {"m": replace(sum_usage(()), faults=faults)})
-        with RunReader(tmp_path) as opened:
-            assert Watcher(opened).snapshot()["faults"] == "2"
-    with RunReader(tmp_path) as opened:
-        assert Watcher(opened).snapshot()["faults"] == "5"
-
-
 def test_map_starts_with_the_hardest_problem_and_the_best_row() -> None:
     values = np.array([[np.nan, np.nan, np.nan], [np.nan, 2.0, 3.0], [np.nan, 0.0, 1.0]])
     assert ordered_by_mean(values) == ([2, 1, 0], [2, 1, 0])
@@ -161,12 +148,3 @@ def test_neighbours_of_a_transcript_have_the_same_draw(tmp_path: Path) -> None:
         page = page_of("reading")(opened, ServerLinks("a"), PageQuery(problem=1, draw=1))
     steps = re.findall(r'href="([^"]*)" data-key="[jk]"', page)
     assert steps == [f"/run/a/row/0/problem/{n}?draw=1" for n in (0, 2)]
-
-
-def test_rate_is_unknown_at_first_and_zero_without_progress() -> None:
-    marks: deque[tuple[float, int]] = deque()
-    assert recent_rate(marks, 0.0, 5, over=5.0) is None
-    assert recent_rate(marks, 2.0, 9, over=5.0) == 2.0
-    for now in (4.0, 6.0, 8.0):
-        last = recent_rate(marks, now, 9, over=5.0)
-    assert last == 0.0

@@ -211,7 +211,7 @@ def _timing(
     opened: LoadedSweep,
     planned: Sequence[ModelPlan],
     latencies: Mapping[str, Latency],
-    steps: Mapping[str, Sequence[frozenset[str]]],
+    steps: Mapping[str, Sequence[tuple[str, ...]]],
 ) -> Timing | None:
     """steps: by row, the models that a cell asks one after another."""
     mean = {

@@ -3,20 +3,19 @@
 A run under way gives one snapshot a second. The foot of every page names models, data and versions.
 """
 
-import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isnan, nan
 from typing import Any
 
 from ...analysis.catalogue import analysis, names
 from ...analysis.findings.finding import Column
+from ...display.progress import MIN_CALLS, Snapshot, calls_of
 from ...display.table import NONE
-from ...display.text import dollars, duration, printable, short
-from ...display.throughput import clipped
+from ...display.text import dollars, minutes, printable, short
+from ...display.throughput import WAITING, clipped
 from ...errors import EngineError, RateLimited
-from ...models.accounting.ledger import ABANDONED, CUT_OFF, QUANTILES, UsageTotals, sum_usage
+from ...models.accounting.ledger import QUANTILES, UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...providers.simulated import PREFIX
 from ...run.listing import state_of
@@ -30,15 +29,14 @@ from .links import Links, PageQuery
 
 TILES = (
     ("cells_text", "cells"),
-    ("calls", "calls"),
+    ("calls_text", "calls"),
     ("sent", "sent"),
     ("stored", "from cache"),
     ("reused", "reused"),
     ("in_flight", "in flight"),
     ("failed", "failed"),
-    ("left", "time left"),
-    ("limited", "429s"),
-    ("faults", "other faults"),
+    ("elapsed", "elapsed"),
+    ("left", "left"),
     ("dollars", "spent"),
     ("forecast", "forecast"),
 )
@@ -89,78 +87,48 @@ STRIP = ("429s", "replies", "median", "p95", "tokens in", "tokens out", "spent")
 COLUMNS = ("model", *STRIP, "speed, and what limits it")
 """Columns of the strip."""
 
-CELL_RATE_WINDOW = 30.0
-"""Seconds over which the rate of cells is averaged."""
-
-IN_FLIGHT = (ABANDONED, CUT_OFF)
-"""Kinds of faults under which the ledger counts requests in flight."""
-
 
 @dataclass
 class Watcher:
     """Follows one run folder."""
 
     run: RunReader
-    _marks: deque[tuple[float, int]] = field(default_factory=deque)
 
     def snapshot(self) -> dict[str, Any]:
         """The figures of the page, formatted. RunFolderError."""
-        now = time.monotonic()
         finished, failed = self.run.tables.count()
-        if self._marks and finished < self._marks[-1][1]:
-            # Failures were dropped, to be run again.
-            self._marks.clear()
-        progress = read_progress(self.run.folder)
-        ledger = read_ledger(self.run.folder)
-        running = holder(self.run.folder) is not None
-        cells = self.run.manifest.cells
-        total = sum_usage(ledger.values())
-        rate = recent_rate(self._marks, now, finished, CELL_RATE_WINDOW)
-        calls, stored, reused, in_flight = (
-            progress.get(name, 0) for name in ("calls", "stored", "shared", "in_flight")
-        )
-        seconds_left = (cells - finished) / rate if rate and running else None
-        # The ledger counts requests in flight as cut off, in case the process is killed.
-        faults = sum(n for _, kind, n in total.faults if not (running and kind in IN_FLIGHT))
+        now, ledger = read_progress(self.run.folder), read_ledger(self.run.folder)
+        running, cells = holder(self.run.folder) is not None, self.run.manifest.cells
         share = finished / cells if cells else 1.0
-        forecast = total.dollars / share if total.dollars and share > 0 else None
+        total = sum_usage(ledger.values())
+        spread = share or now.ended / max(now.expected, 1)
+        known = total.dollars and spread and now.ended >= MIN_CALLS
+        waits = [line for line in now.models if line.startswith(WAITING)] if running else []
         return {
-            "state": state_of(running, finished, cells),
+            "state": (state := state_of(running, finished, cells)),
+            "mode": "waiting" if waits else state,
             "cells": cells,
             "finished": finished,
             "cells_text": f"{finished:,} of {cells:,} ({share:.0%})",
             "failed": f"{failed:,}",
-            "left": duration(seconds_left) if seconds_left is not None else NONE,
-            "calls": f"{calls:,}",
-            "sent": f"{max(calls - stored - reused - in_flight, 0):,}",
-            "stored": f"{stored:,}",
-            "reused": f"{reused:,}",
-            "in_flight": f"{in_flight if running else 0:,}",
-            "limited": f"{limited(total):,}",
-            "faults": f"{faults - limited(total):,}",
-            "dollars": (progress.get("spend") if running else "") or f"${total.dollars:,.2f}",
-            "forecast": f"${forecast:,.2f}" if forecast is not None else NONE,
-            "models": list(_models(progress.get("models", ()), ledger)),
-            "note": printable(str(progress.get("note", ""))) or _note(progress, ledger, running),
+            "elapsed": minutes(now.elapsed),
+            "left": minutes(now.left) if running and now.left is not None else NONE,
+            "calls_text": calls_of(now),
+            "sent": f"{now.new:,}",
+            "stored": f"{now.stored:,}",
+            "reused": f"{now.shared:,}",
+            "in_flight": f"{now.in_flight if running else 0:,}",
+            "dollars": (now.spend if running else "") or f"${total.dollars:,.2f}",
+            "forecast": f"${total.dollars / spread:,.2f}" if known else NONE,
+            "models": list(_models(now.models, ledger)),
+            "note": printable("\n".join((now.note, *waits)).strip()) or _note(now, ledger, running),
         }
-
-
-def recent_rate(
-    marks: deque[tuple[float, int]], now: float, count: int, over: float
-) -> float | None:
-    """Rate per second over the last `over` seconds; None before the second mark."""
-    marks.append((now, count))
-    while len(marks) > 2 and now - marks[0][0] > over:
-        marks.popleft()
-    then, before = marks[0]
-    if now - then < 0.5:
-        return None
-    return (count - before) / (now - then)
 
 
 def _models(lines: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator[list[str]]:
     """lines: of the display, each with a model's name, two spaces, and its limit."""
-    now = {name: limit.strip() for name, _, limit in (line.partition("  ") for line in lines)}
+    shown = (line.partition("  ") for line in lines if not line.startswith(WAITING))
+    now = {name: limit.strip() for name, _, limit in shown}
     names = {clipped(model): paid for model, paid in ledger.items()}
     cells = {column.head: column.cell for column in PAID}
     for model in dict.fromkeys((*now, *names)):
@@ -169,10 +137,10 @@ def _models(lines: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator
         yield [printable(model), *figures, printable(now.get(model, "")) or "nothing"]
 
 
-def _note(progress: Mapping[str, Any], ledger: Mapping[str, Any], running: bool) -> str:
+def _note(now: Snapshot, ledger: Mapping[str, Any], running: bool) -> str:
     if not running:
         return "No process is running it."
-    if ledger or progress.get("models"):
+    if ledger or now.models:
         return ""
     return "Simulated models answer at once: only this machine limits them."
 

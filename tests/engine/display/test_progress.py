@@ -1,33 +1,144 @@
-"""The lines of a run in progress, at known times."""
+"""Lines of progress: their texts at given moments of an outage, a bad prompt and a slow start."""
 
 import asyncio
 import io
 from collections.abc import Callable
-from typing import TextIO
 
-from oversight.engine.display.progress import Snapshot, progress
-from tests.virtual import now, virtually
+import pytest
+
+from oversight.engine.display.progress import Clock, Snapshot, figures, progress
+from oversight.engine.display.throughput import lines
+from oversight.engine.errors import EngineError, Overloaded
+from oversight.engine.models.limits.limits import Limits
+from tests.server import Arrival, Server, call_of, sender
+from tests.virtual import now, run
+
+LANES = 4
 
 
-@virtually
-async def test_the_time_left_follows_the_rate_of_the_last_30_seconds():
+class _Log(io.StringIO):
+    """A log that notes the time of each text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: dict[int, list[str]] = {}
+
+    def write(self, text: str) -> int:
+        if text.strip():
+            self.texts.setdefault(round(now()), []).append(text.removeprefix("· "))
+        return super().write(text)
+
+
+def log_of(server: Server, cells: int) -> dict[int, list[str]]:
+    """The lines of progress, by the second in which they are written, of cells with a call each."""
+
+    async def main() -> dict[int, list[str]]:
+        retry, log = sender(server, Limits(concurrency=LANES), lambda: 0.0), _Log()
+        retry.limiter.stop_token.last_cells = True
+        asked = answered = failed = 0
+
+        def snapshot() -> Snapshot:
+            models = {"m": statistics} if (statistics := retry.limiter.statistics()) else {}
+            waits = ("m",) if statistics and statistics.waits else ()
+            shown = lines(models, lambda model: asked - answered - failed)
+            counts = cells, answered + failed, failed, asked, 0, 0, answered
+            flights = server.in_flight
+            return Snapshot(*counts, models=shown, in_flight=flights, waits=waits, expected=cells)
+
+        async def lane(numbers: range) -> None:
+            nonlocal asked, answered, failed
+            for number in numbers:
+                asked += 1
+                try:
+                    await retry(call_of(10, number))
+                    answered += 1
+                except EngineError:
+                    failed += 1
+
+        async with progress(snapshot, log, 1.0), asyncio.TaskGroup() as group:
+            for n in range(LANES):
+                group.create_task(lane(range(n, cells, LANES)))
+        return log.texts
+
+    return run(main())
+
+
+def during(begin: float, end: float) -> Callable[[Arrival], Exception | None]:
+    def fault(request: Arrival) -> Exception | None:
+        return Overloaded("lab: 503 down") if begin <= request.at < end else None
+
+    return fault
+
+
+def test_an_outage_is_one_line_per_change_and_the_run_goes_on() -> None:
+    log = log_of(Server(fault=during(20, 80)), 240)
+    assert log[10][:2] == [
+        "36 of 240 cells · 40 of about 240 calls (36 sent)",
+        "0 failed · 0:10 elapsed · about 0:51 left",
+    ]
+    waiting = {at: text[2] for at, text in log.items() if len(text) > 2 and "waiting" in text[2]}
+    first, *later = waiting
+    assert 20 < first < 30 and len(later) <= 4, "a line for each change, not one in ten seconds"
+    assert waiting[first].strip().startswith("waiting for m: lab: 503 down, 4 cells held, next try")
+    assert waiting[first].endswith("(--give-up 30m ends the wait)")
+    *_, last = (text[-2:] for text in log.values())
+    assert last[0] == "240 of 240 cells · 240 calls (240 sent)"
+    assert last[1].startswith("0 failed · ") and last[1].endswith(" elapsed")
+
+
+def test_a_prompt_that_always_fails_is_a_failed_cell_and_nothing_waits() -> None:
+    def fault(request: Arrival) -> Exception | None:
+        return Overloaded("lab: 500 CUDA error") if request.call.draw[0] == 5 else None
+
+    log = log_of(Server(fault=fault), 120)
+    assert not any("waiting for" in line for text in log.values() for line in text)
+    *_, last = (text[-2:] for text in log.values())
+    assert last[0] == "120 of 120 cells · 120 calls (119 sent)"
+    assert last[1].startswith("1 failed · ")
+
+
+def test_a_slow_start_has_no_forecast_before_twenty_calls_have_ended() -> None:
+    log = log_of(Server(latency=9.0), 48)
+    forecasts = {at: "left" in text[1] for at, text in log.items()}
+    assert not any(told for at, told in forecasts.items() if at < 45)
+    assert log[40][1] == "0 failed · 0:40 elapsed"
+    assert forecasts[50] and log[50][0] == "20 of 48 cells · 24 of about 48 calls (20 sent)"
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "first", "second"),
+    [
+        (
+            Snapshot(552, 72, 0, 619, 1, 418, 200, expected=1656, elapsed=70, left=120),
+            "72 of 552 cells · 619 of about 1,656 calls (200 sent, 1 from cache, 418 reused)",
+            "0 failed · 1:10 elapsed · about 2:00 left",
+        ),
+        (Snapshot(40, 0, 0), "0 of 40 cells · 0 calls", "0 failed · 0:00 elapsed"),
+        (
+            Snapshot(2, 1, 1, 1, new=1, refused=3, spend="$1.20 of $5.00", elapsed=4000),
+            "1 of 2 cells · 1 call (1 sent)",
+            "1 failed · 3 refused · $1.20 of $5.00 · 1:06:40 elapsed",
+        ),
+    ],
+)
+def test_figures_take_two_lines_of_eighty_columns(
+    snapshot: Snapshot, first: str, second: str
+) -> None:
+    assert figures(snapshot) == (first, second)
+    assert max(len(first), len(second)) <= 79
+
+
+def test_the_time_left_follows_the_rate_of_the_last_30_seconds() -> None:
     """200 cells: 1 per second for 40 seconds, then 4; a look every 8 seconds."""
-    ends: list[str] = []
 
-    def snapshot() -> Snapshot:
-        return Snapshot(200, round(min(now(), 40) + 4 * max(now() - 40, 0)), 0)
-
-    async def show(
-        snapshot: Callable[[], Snapshot], figures: Callable[[Snapshot], str], out: TextIO, *_: float
-    ) -> None:
-        while True:
+    async def main() -> list[str]:
+        clock, ends = Clock(), []
+        while now() < 64:
             await asyncio.sleep(8)
-            ends.append(figures(snapshot()).rpartition("  ")[2])
+            finished = round(min(now(), 40) + 4 * max(now() - 40, 0))
+            ends.append(figures(clock.timed(Snapshot(200, finished)))[1].rpartition(" · ")[2])
+        return ends
 
-    out = io.StringIO()
-    async with progress(snapshot, out, 1.0, show):
-        await asyncio.sleep(66)
     # At 48 seconds 48 of 72 were finished in the last 24, and 128 are left.
-    before = ["0:00:08", "0:03:04 left", "0:02:56 left", "0:02:48 left", "0:02:40 left"]
-    assert ends == [*before, "0:01:04 left", "0:00:32 left", "0:00:16 left"]
-    assert out.getvalue() == "· 144/200 cells  0 calls  0 failed  0:01:06\n"
+    lefts = ["3:12", "3:04", "2:56", "2:48", "2:40", "1:04", "0:32", "0:16"]
+    assert run(main()) == [f"about {left} left" for left in lefts]

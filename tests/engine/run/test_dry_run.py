@@ -167,8 +167,8 @@ async def test_a_chain_counts_what_is_asked_at_once_as_one_step():
         Debate(JUDGE, AGENT, rounds=2, simultaneous=False),
     )
     steps = (await chains(sweep_of(*protocols), PRESETS)).values()
-    agent, judge = frozenset({AGENT.model}), frozenset({JUDGE.model})
-    assert [*steps] == [[judge], [agent, agent, judge], [*[agent] * 4, judge]]
+    agent, judge = (AGENT.model,), (JUDGE.model,)
+    assert [*steps] == [[judge], [2 * agent, 2 * agent, judge], [*[agent] * 4, judge]]
 
 
 async def test_a_tool_that_is_not_installed_is_reported_before_the_first_call(monkeypatch):

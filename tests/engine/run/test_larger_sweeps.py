@@ -47,10 +47,10 @@ def test_run_after_others_records_what_a_fresh_run_records(before, place, comman
         call[0] for calls_of_cell in cells.values() for call in calls_of_cell if call[1] == "new"
     }
     assert calls(grown.err).new == len(sent) > 0 and sent.isdisjoint(old)
-    assert f"calls: {len(sent)} sent, " in grown.err and " from cache, " in grown.err
+    assert f"calls ({len(sent)} sent, " in grown.err and " from cache, " in grown.err
     assert everything(place / "runs").items() >= files.items()
     again = command("run", "small.yaml", *MORE, "--run-folder", "runs/again")
-    assert (again.code, again.out) == (0, grown.out) and "calls: 0 sent, " in again.err
+    assert (again.code, again.out) == (0, grown.out) and "calls (0 sent, " in again.err
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def _status(run: Path, as_json: bool) -> None:
             for model, account in ledger.items()
             if account.latency.replies
         },
-        "pending_batches": read_progress(run).get("pending", ""),
+        "pending_batches": read_progress(run).pending,
     }
     if as_json:
         show_json(summary)

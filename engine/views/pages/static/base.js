@@ -424,6 +424,7 @@
     events.onmessage = (event) => {
       const now = JSON.parse(event.data);
       if (byId("state").textContent !== now.state) byId("state").textContent = now.state;
+      live.dataset.state = now.mode;
       byId("done").value = now.finished;
       all("[data-live]").forEach((place) => { place.textContent = now[place.dataset.live]; });
       rows(byId("held-table").tBodies[0], now.models);

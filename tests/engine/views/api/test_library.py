@@ -263,7 +263,7 @@ def test_progress_is_shown_unless_the_run_is_quiet(capsys: pytest.CaptureFixture
     run([NAIVE], shipments(2))
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("· 4/4 cells  ")
+    assert err.startswith("· 4 of 4 cells · ")
 
 
 def test_transcripts_of_a_run_are_shown() -> None:

@@ -60,14 +60,14 @@ def sweeps(place: Path) -> Path:
 
 def under_way(place: Path) -> None:
     """Wait until a call is in flight: one that was counted may still be on its way there."""
-    until(lambda: read_progress(only_run(place)).get("in_flight"))
+    until(lambda: read_progress(only_run(place)).in_flight)
 
 
 def test_calls_in_flight_are_abandoned_after_the_grace_period(sweeps: Path) -> None:
     # The judge alone: an agent's answer is there at once.
     words = ("--grace", "0.5", "--set", "protocols=[naive_judge]")
     with running("run", "stuck.yaml", *words, cwd=sweeps) as process:
-        process.until(r"0/\d+ cells  [1-9]")
+        process.until(r"0 of \d+ cells · [1-9]")
         under_way(sweeps)
         process.hear(signal.SIGUSR1)
         stopped = process.end()
@@ -80,7 +80,7 @@ def test_calls_in_flight_are_abandoned_after_the_grace_period(sweeps: Path) -> N
 def test_repeated_hangups_do_not_abandon_calls_in_flight(sweeps: Path) -> None:
     latency = ("--set", "models.sim/slow.latency=1")
     with running("run", "stuck.yaml", *latency, cwd=sweeps) as process:
-        process.until(r"0/540 cells  [1-9]")
+        process.until(r"0 of 540 cells · [1-9]")
         under_way(sweeps)
         for _ in range(3):
             process.hear(signal.SIGHUP)
@@ -105,7 +105,7 @@ def test_closed_terminal_stops_a_run_as_a_signal_does(sweeps: Path) -> None:
     )
     os.close(theirs)
     output = ""
-    while not re.search(r"0/540 cells  [1-9]", output):
+    while not re.search(r"0 of 540 cells · [1-9]", output):
         output += os.read(ours, 2**16).decode(errors="replace")
     under_way(sweeps)
     os.close(ours)
@@ -115,12 +115,12 @@ def test_closed_terminal_stops_a_run_as_a_signal_does(sweeps: Path) -> None:
 
 def test_stopped_terminal_delays_neither_run_nor_signal(sweeps: Path, undisturbed: bytes) -> None:
     with running("run", "slow.yaml", cwd=sweeps) as process:
-        process.until(r"0/540 cells  [1-9]")
+        process.until(r"0 of 540 cells · [1-9]")
         process.type(b"\x13")  # Ctrl-S
         folder = only_run(sweeps)
         until(lambda: len(list(outcomes(folder))) >= 100)
         process.hear(signal.SIGTERM)
-        until(lambda: read_progress(folder).get("note"))
+        until(lambda: read_progress(folder).note)
         process.type(b"\x11")  # Ctrl-Q
         stopped = process.end()
     assert stopped.code == 128 + signal.SIGTERM
@@ -132,7 +132,7 @@ def test_stopped_terminal_delays_neither_run_nor_signal(sweeps: Path, undisturbe
 
 def test_repeated_interrupts_do_not_change_the_exit_code(sweeps: Path) -> None:
     with running("run", "stuck.yaml", cwd=sweeps) as process:
-        process.until(r"0/540 cells  [1-9]")
+        process.until(r"0 of 540 cells · [1-9]")
         while process.process.poll() is None:
             process.hear(signal.SIGINT)
             time.sleep(0.002)

@@ -70,13 +70,16 @@ def test_a_session(
         text = re.sub(r"\b(\w+)-[0-9a-f]{6}\b", r"\1-ID", text)
         text = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d\S*(?=\"))?", "DATE", text)
         text = re.sub(r"\d:\d\d:\d\d$", "TIME", text, flags=re.MULTILINE)
+        text = re.sub(r"\d+:\d\d elapsed(?: · about \S+ left)?", "TIME elapsed", text)
         text = re.sub(r"\b\d:\d\d:\d\d, in \d:\d\d:\d\d here", "TIME", text)
         # The first call, and the calls ready when a batch is sent, differ each time.
-        text = re.sub(r"\d+ calls: \d+ sent(?:, \d+ from cache)?, \d+ reused", "… calls", text)
+        text = re.sub(r"\d+ calls \(\d+ sent(?:, \d+ from cache)?, \d+ reused\)", "… calls", text)
         text = re.sub(r"went in \d+ batch(es)?", "went in … batches", text)
         text = re.sub(r"^this machine computed .*\n", "", text, flags=re.MULTILINE)
         # A slow machine prints more of these.
-        text = re.sub(r"^(· \d+/\d+ cells .*\n)(?=· \d+/\d+ cells )", "", text, flags=re.MULTILINE)
+        text = re.sub(
+            r"^(· \d+ of \d+ cells .*\n.*\n)(?=· \d+ of \d+ cells )", "", text, flags=re.MULTILINE
+        )
         text = re.sub(r"127\.0\.0\.1:\d{4,}", "SERVER", text)
         text = re.sub(r"answers in \d+\.\d\d s", "answers in … s", text)
         return re.sub(r"-?\d+\.\d{6,}(?:e-\d+)?", lambda number: f"{float(number[0]):.5g}", text)
