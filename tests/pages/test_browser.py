@@ -4,15 +4,18 @@ import asyncio
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from shutil import copytree
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 
 from oversight.engine.analysis.rows import read_rows
+from oversight.engine.display.progress import Snapshot
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.views.pages.answer import (
     DOUBT,
@@ -26,7 +29,7 @@ from oversight.engine.views.pages.site import write_site
 from tests.command_line import oversight
 from tests.pages.browser import asked_by, faults_in, opened, served, unpacked, violations
 from tests.pages.speaking import bad_run
-from tests.run_folders import cut
+from tests.run_folders import CELLS, cut, folder, land
 
 SCREENS = (
     "",
@@ -460,3 +463,59 @@ def test_one_click_leads_from_a_number_to_its_cells(
         visit.click(page.locator(f"td.num a[href*='#{table}.filter={words}']:visible"))
         lines = page.locator(f"#{table} tbody tr:visible")
         assert 0 < lines.count() < page.locator(f"#{table} tbody tr").count(), words
+
+
+WAIT = (
+    'waiting for compatible/lab/odd: HTTP 500 "CUDA <b>error</b>…", 20 cells held, next try in '
+    "4:00 (--give-up 10m ends the wait)"
+)
+
+
+TILES = [
+    "cells",
+    "calls",
+    "sent",
+    "cache",
+    "reused",
+    "flight",
+    "failed",
+    "elapsed",
+    "left",
+    "spent",
+    "forecast",
+]
+
+
+def test_strip_of_a_run_under_way_shows_calls_times_and_waits(page: Any, tmp_path: Path) -> None:
+    place = tmp_path / "runs" / "active"
+    place.mkdir(parents=True)
+    live, edge = page.locator("#live"), "e => getComputedStyle(e).borderLeftColor"
+    with folder(place) as run, served(place.parent) as address:
+        land(run, CELLS[:4], failed=[1])
+
+        def tell(now: Snapshot) -> None:
+            run.database.tell("progress", orjson.dumps(now))
+
+        begun = Snapshot(calls=12, new=10, in_flight=2, expected=1656, elapsed=9)
+        tell(begun)
+        page.goto(f"{address}run/active")
+        names = page.locator("#live dt").all_inner_texts()
+        assert [name.split()[-1] for name in names] == TILES + TIMES
+        figures = page.locator("#live dd")
+        cells = f"4 of {len(CELLS)} ({4 / len(CELLS):.0%})"
+        counts = [cells, "12 of about 1,656", "10", "0", "0", "2", "1"]
+        assert figures.all_inner_texts() == [*counts, "0:09", "–", "$0.00", "–"]
+        assert live.get_attribute("data-state") == "running" and violations(page) == []
+        green = live.evaluate(edge)
+        later = replace(begun, calls=619, new=200, stored=1, shared=418, elapsed=70, left=120)
+        tell(replace(later, waits=("odd",), models=(WAIT,)))
+        page.locator("#live[data-state=waiting]").wait_for()
+        assert page.locator("#nothing").inner_text() == WAIT
+        assert page.locator("#live p b").count() == 1, "the server's words are inert"
+        assert figures.all_inner_texts()[7:9] == ["1:10", "2:00"]
+        assert live.evaluate(edge) != green and violations(page) == []
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        tell(later)
+        page.locator("#live[data-state=running]").wait_for()
+        assert WAIT not in live.inner_text()
