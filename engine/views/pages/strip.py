@@ -29,7 +29,7 @@ from .links import Links, PageQuery
 
 TILES = (
     ("cells_text", "cells"),
-    ("calls_text", "calls"),
+    ("calls", "calls"),
     ("sent", "sent"),
     ("stored", "from cache"),
     ("reused", "reused"),
@@ -113,7 +113,7 @@ class Watcher:
             "failed": f"{failed:,}",
             "elapsed": minutes(now.elapsed),
             "left": minutes(now.left) if running and now.left is not None else NONE,
-            "calls_text": calls_of(now),
+            "calls": calls_of(now),
             "sent": f"{now.new:,}",
             "stored": f"{now.stored:,}",
             "reused": f"{now.shared:,}",
