@@ -122,7 +122,7 @@ def test_a_run_that_the_store_answers_whole_loads_no_client_and_connects_to_nobo
     process = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert "8/8 cells" in process.stderr
+    assert "8 of 8 cells" in process.stderr
     assert calls(process.stderr).new == 0
     assert process.stdout.splitlines()[-1] == "[0, [], []]", process.stderr
 
