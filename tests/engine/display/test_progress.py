@@ -9,7 +9,7 @@ import pytest
 from oversight.engine.display.progress import Clock, Snapshot, figures, progress
 from oversight.engine.display.throughput import lines
 from oversight.engine.errors import EngineError, Overloaded
-from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.limits.buckets import Limits
 from tests.server import Arrival, Server, call_of, sender
 from tests.virtual import now, run
 
