@@ -8,11 +8,12 @@ from typing import NamedTuple, TypeAlias
 
 from ..display.table import NONE
 from ..display.text import counted, signed
-from .differences import DifferenceBounds, McNemar
+from .differences import ChangedProblem, DifferenceBounds, McNemar
 from .findings.finding import (
     Column,
     Finding,
     Part,
+    change,
     column,
     conservative,
     figure,
@@ -87,6 +88,8 @@ class Comparison:
     ranks: tuple[tuple[str, RankSet], ...] = ()
     """By row name, its simultaneous set of possible ranks; () unless all rows of a run were
     compared."""
+    changes: tuple[ChangedProblem, ...] = ()
+    """Of two runs, the problems on which they differ."""
     origins: tuple[str, ...] = ()
     """Of the replies; see `engine.run.reader.origins`."""
     family: int = 0
@@ -112,6 +115,9 @@ class Comparison:
             "step-down."
         )
 
+
+MOST_CHANGES = 20
+"""Problems of two runs that are listed."""
 
 MOST_CONTRASTS = 40
 """Contrasts that are printed for people."""
@@ -169,7 +175,7 @@ def comparison_finding(
     title += f", by {comparison.group}" * bool(comparison.group)
     notes = (*comparison.notes, *_notes(comparison, doubtful))
     every = Part("contrasts", title, columns, lines, notes, alike=alike)
-    changes = Part(
+    flips_part = Part(
         "",
         "flips: worlds that the judge gets right or wrong, second row → first row",
         [
@@ -194,6 +200,23 @@ def comparison_finding(
         ),
         ("1 is the highest ASD; over the problems that all rows have.",),
     )
+    changes = comparison.changes
+    changed = sum(bool(one.sides) for one in changes)
+    apart = Part(
+        "changes",
+        f"problems on which the judge changed sides ({changed:,}), then others that differ "
+        f"({len(changes) - changed:,})",
+        [
+            word("problem", "id"),
+            *[word("row", "row")] * (len(lines) > 1),
+            word("verdict, second → first", "sides"),
+            change("difference", "difference", 2),
+            change("first", "first", 2),
+            change("second", "second", 2),
+        ],
+        changes[:MOST_CHANGES],
+        [f"The first {MOST_CHANGES} of {len(changes):,}."] * (len(changes) > MOST_CHANGES),
+    )
     if short and len(lines) > MOST_CONTRASTS:
         every = replace(every, brief=_ends(every))
     about = {
@@ -205,7 +228,7 @@ def comparison_finding(
         "notes": comparison.notes,
         "origins": comparison.origins,
     }
-    return Finding((every, changes, ranks), about, comparison.origins)
+    return Finding((every, apart, flips_part, ranks), about, comparison.origins)
 
 
 def _ends(part: Part) -> Part:

@@ -15,6 +15,8 @@ from ..errors import UsageError
 from ..system.settings import flag
 from .compared import MEAN_SCORE, Compared, Comparison, RowPlace, comparison_finding
 from .differences import (
+    ChangedProblem,
+    changed_problems,
     difference_bounds,
     flips_between,
     instrument_notes,
@@ -120,6 +122,7 @@ def compare_rows(
         return _of_groups(first, second, how, how.group, score)
     runs = (first,) if second is None else (first, second)
     notes: tuple[str, ...] = ()
+    changes: Sequence[ChangedProblem] = ()
     family: Places = []
     if second is None:
         name, labels = first.sweep.name, [""]
@@ -137,6 +140,7 @@ def compare_rows(
         matches = pairs_between(first, second, how.contrasts)
         notes = tuple(instrument_notes(first, second, matches))
         places = [((0, one), (1, two)) for one, two in matches]
+        changes = changed_problems(first, second, matches, score)
     names = {
         (at, row): f"{name}{label}"
         for at, (run, label) in enumerate(zip(runs, labels, strict=True))
@@ -147,7 +151,7 @@ def compare_rows(
     if how.pairs == "all":
         interval = how.interval or first.sweep.interval
         ranks = ranks_of(first.clustered(score, how.ways), how.error, interval)
-    return replace(result, notes=(*notes, *result.notes), ranks=ranks)
+    return replace(result, notes=(*notes, *result.notes), ranks=ranks, changes=tuple(changes))
 
 
 def _labels(first: RunRows, second: RunRows) -> tuple[str, str]:

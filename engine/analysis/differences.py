@@ -3,12 +3,14 @@ outliers, and how two runs are not the same instrument."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ...cache.call import value_address
 from ...protocols.scores import TIE
 from ..errors import UsageError
+from ..run.reader import Place
 from .rows import RunRows
 from .scoring.agreement import Flips, flips
 from .scoring.asd import bounded
@@ -52,6 +54,52 @@ def flips_between(runs: Sequence[RunRows], pairs: Sequence[tuple[int, int]]) -> 
         both = ~np.isnan(right[one] + right[two])
         every.append(flips(right[two, both], right[one, both]) if both.any() else None)
     return every
+
+
+class ChangedProblem(NamedTuple):
+    """A problem on which matching rows of two runs differ."""
+
+    id: str
+    row: str
+    places: tuple[Place, Place]
+    """Its transcripts, one of each run."""
+    sides: str
+    """How the judge's verdict changed from the second run to the first; empty if it did not."""
+    difference: float
+    first: float
+    second: float
+
+
+def changed_problems(
+    first: RunRows, second: RunRows, pairs: Sequence[tuple[int, int]], score: str
+) -> list[ChangedProblem]:
+    """Problems on which the judge changed sides in some world, then others; the largest change of
+    ASD first. pairs: a row of the first run, and one of the second."""
+    runs, found = (first, second), []
+    values = [run.asd_by_problem(score) for run in runs]
+    at = [{problem.id: n for n, problem in enumerate(run.sweep.problems)} for run in runs]
+    for rows in pairs:
+        ours, theirs = (_verdicts(run, row) for run, row in zip(runs, rows, strict=True))
+        changed = [world for world in ours.keys() & theirs if ours[world] != theirs[world]]
+        sides: dict[str, set[str]] = {}
+        for world in changed:
+            change = "wrong → right" if ours[world] else "right → wrong"
+            sides.setdefault(world[0], set()).add(change)
+        for id in at[0].keys() & at[1]:
+            one, two = (float(values[n][at[n][id], row]) for n, row in enumerate(rows))
+            if abs(one - two) > TIE or (id in sides and one == two):
+                places = Place(rows[0], at[0][id]), Place(rows[1], at[1][id])
+                change, name = ", ".join(sorted(sides.get(id, ()))), first.names[rows[0]]
+                found.append(ChangedProblem(id, name, places, change, one - two, one, two))
+    return sorted(found, key=lambda one: (not one.sides, -abs(one.difference), one.id, one.row))
+
+
+def _verdicts(run: RunRows, row: int) -> dict[tuple[str, int, int], bool]:
+    """By problem, repeat and world, whether the judge is right."""
+    cells, right = run.table.cells, run.table.judged_right(row)
+    worlds = zip(cells.problem.tolist(), cells.draw.tolist(), cells.side.tolist(), strict=True)
+    every = zip(worlds, right.tolist(), strict=True)
+    return {(run.sweep.problems[p].id, *at): r > 0.5 for (p, *at), r in every if r == r}
 
 
 def difference_bounds(first: Extremes, second: Extremes) -> DifferenceBounds | None:

@@ -94,6 +94,7 @@ def matched(ours: Sequence[GridRow], theirs: Sequence[GridRow]) -> Mapping[int, 
     keys: tuple[Callable[[GridRow], Hashable], ...] = (
         lambda row: row.address,
         lambda row: (row.kind, row.agent, row.judge),
+        lambda row: row.shown_names,
         lambda row: (row.kind, row.judge),
         lambda row: (row.kind, row.agent),
         lambda row: row.kind,

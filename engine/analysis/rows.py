@@ -194,7 +194,9 @@ def pairs_between(first: RunRows, second: RunRows, texts: Sequence[str]) -> list
     for words in texts:
         one, two = read_pair(words)
         ones, twos = rows_meant(one, ours, first.names), rows_meant(two, theirs, second.names)
-        pairs += of_same_roles(list(product(ones, twos)), ours, theirs)
+        every, alike = list(product(ones, twos)), matched(ours, theirs)
+        same_rows = [(a, b) for a, b in every if alike.get(a) == b]
+        pairs += same_rows or of_same_roles(every, ours, theirs)
     if not pairs:
         raise UsageError(
             f"{first.folder} and {second.folder} have no row in common; name two: --contrast "

@@ -28,6 +28,7 @@ from oversight.engine.views.pages.answer import (
 from oversight.engine.views.pages.site import write_site
 from tests.command_line import oversight
 from tests.pages.browser import asked_by, faults_in, opened, served, unpacked, violations
+from tests.pages.conftest import SMALL
 from tests.pages.speaking import bad_run
 from tests.run_folders import CELLS, cut, folder, land
 
@@ -74,6 +75,17 @@ def site(hard: Path, place: Path) -> Path:
     written = oversight("view", hard, "--write", "site", "--transcripts", "24", cwd=place)
     assert written.code == 0, written.err
     return place / "site"
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of two runs that differ in their judges."""
+    place = tmp_path_factory.mktemp("pair")
+    for name, judge in (("first", "sim/judge"), ("second", "sim/medium")):
+        text = SMALL.replace("name: small", f"name: {name}").replace("sim/judge", judge)
+        (place / f"{name}.yaml").write_text(text)
+        assert oversight("run", f"{name}.yaml", cwd=place).code == 0
+    return place / "runs"
 
 
 @pytest.fixture(scope="module")
@@ -505,3 +517,23 @@ def test_strip_of_a_run_under_way_shows_calls_times_and_waits(page: Any, tmp_pat
         tell(later)
         page.locator("#live[data-state=running]").wait_for()
         assert WAIT not in live.inner_text()
+
+
+@pytest.mark.parametrize("width", (1440, 390))
+def test_two_clicks_lead_to_one_problem_in_two_runs(width: int, browser: Any, pair: Path) -> None:
+    with served(pair) as root, opened(browser, viewport={"width": width, "height": 800}) as page:
+        one, two = (folder.name for folder in sorted(pair.iterdir()))
+        visit = Visit(page, f"{root}run/{one}")
+        visit.link("compare")
+        page.fill("[name=run2]", two)
+        page.keyboard.press("Enter")
+        table = page.locator("section", has_text="changed sides")
+        table.wait_for()
+        assert violations(page) == []
+        id = table.locator("tbody th").first.inner_text()
+        assert "→" in table.locator("tbody td").nth(1).inner_text()
+        visit.click(table.locator(f"a[href*='/run/{two}/row/']"))
+        assert f"/run/{two}/row/" in page.url and visit.clicks == 2
+        assert id in page.locator("h1").first.inner_text()
+        page.goto(f"{root}run/{one}/compare?run2=nobody")
+        assert "unknown run 'nobody'" in page.locator(".fail").inner_text()

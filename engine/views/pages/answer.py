@@ -12,6 +12,7 @@ from markupsafe import Markup
 from ....protocols.scores import RANGES, TIE
 from ...analysis.compared import Compared, comparison_finding
 from ...analysis.comparison import BY_DEFAULT, compare_rows
+from ...analysis.differences import ChangedProblem
 from ...analysis.findings.chart import Axis
 from ...analysis.findings.finding import Part, change, word
 from ...analysis.reports.family import fragile, rare_errors, same_verdicts
@@ -23,7 +24,7 @@ from ...display.text import printable
 from ...errors import UsageError
 from ...run.reader import Place, RunReader
 from ...sweep.grid import GridRow
-from .findings import Linked, shown_part
+from .findings import LineLinks, Linked, shown_part
 from .links import MOST_PAIRS, Links, PageQuery, nth
 from .strip import run_page
 
@@ -225,15 +226,18 @@ class ApartProblem:
 def compare_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """The contrasts that two words mean: names of rows, or parts of them, as `oversight compare`
     takes them; by default of each row with the naive judge."""
-    words, score = (query.first, query.second), query.score
+    words, score = (query.first, query.second or query.first * bool(query.run2)), query.score
     fault, comparison, lines = "", None, tuple[Compared, ...]()
-    rows = read_rows(run)
+    rows, other, their_links = read_rows(run), None, links
     # A site cannot ask again: with few rows, it has the answer for every pair.
     every = not links.form("compare") and len(rows.names) <= MOST_PAIRS
     contrasts = (" - ".join(words),) if all(words) else ()
     how = replace(BY_DEFAULT, contrasts=contrasts, pairs="all" if every else None)
     try:
-        comparison = compare_rows(rows, None, how, score)
+        if query.run2:
+            second_run, their_links = links.beside(query.run2)
+            other = read_rows(second_run)
+        comparison = compare_rows(rows, other, how, score)
         lines = comparison.contrasts
     except UsageError as exc:
         fault = str(exc)
@@ -241,21 +245,31 @@ def compare_page(run: RunReader, links: Links, query: PageQuery) -> str:
     estimate = single.contrast.estimate if single else None
 
     def line_links(contrast: Compared) -> dict[str, str]:
-        first, second = (rows.names[row] for _, row in contrast.places)
-        asks = bool(links.form("compare"))
-        return {"first": links.to("compare", first=first, second=second)} if asks else {}
+        if not links.form("compare"):
+            return {}
+        first, second = (
+            (other or rows).names[row] if at else rows.names[row] for at, row in contrast.places
+        )
+        return {"first": links.to("compare", first=first, second=second, run2=query.run2)}
+
+    def change_links(line: ChangedProblem) -> LineLinks:
+        one, two = line.places
+        read = {"first": links.reading(one), "second": their_links.reading(two)}
+        return {"problem": links.to("problem", problem=one.problem), **read}
 
     parts = []
     if comparison:
         short = bool(links.form("compare")) or len(lines) > MOST_LINES
-        listed, flips, *_ = comparison_finding(comparison, short=short).parts
-        if single:
+        listed, changed, flips, *_ = comparison_finding(comparison, short=short).parts
+        if other:
+            parts = [shown_part(changed, {}, line_links=change_links)]
+        if single and not other:
             parts = [shown_part(part, {}) for part in (_apart(rows, links, single, score), flips)]
-        else:
+        elif not single:
             listed = (listed.brief or listed).chosen(LISTED)
-            parts = [shown_part(listed, {}, line_links=line_links)]
+            parts.append(shown_part(listed, {}, line_links=line_links))
     tested = [line.contrast for line in lines]
-    mean = _mean(rows, lines if all(words) and not single else (), score)
+    mean = _mean(rows, lines if all(words) and not single and not other else (), score)
     return run_page(
         "answer",
         run,
@@ -268,7 +282,11 @@ def compare_page(run: RunReader, links: Links, query: PageQuery) -> str:
         count=len(lines),
         single=single,
         relations=RELATIONS,
-        rows=[links.to("row", row=row) for _, row in (single.places if single else ())],
+        rows=[
+            (their_links if at else links).to("row", row=row)
+            for at, row in (single.places if single else ())
+        ],
+        run2=query.run2,
         axis=Axis.around([0.0, estimate.value, *(estimate.interval or ())]) if estimate else None,
         words=words,
         mean=mean,

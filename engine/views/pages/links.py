@@ -8,11 +8,13 @@ import importlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
 from ....protocols.scores import ALL_SCORES
 from ....protocols.settings import unknown
+from ...errors import UsageError
 from ...run.reader import Place, RunReader
 
 REPORT_FILES = ("csv", "tex", "json")
@@ -55,6 +57,8 @@ class PageQuery:
     order: str = "worst"
     first: str = ""
     second: str = ""
+    run2: str = ""
+    """The other run, which has the second row."""
     group: str = ""
     """The value of `by` whose rows are listed."""
     q: str = ""
@@ -91,7 +95,7 @@ ROUTES: Mapping[str, Route] = {
     ),
     "row": Route("/row/{row}", "transcript_page:row_page", ("show", "words", "order", "page")),
     "map": Route("/map", "answer:map_page"),
-    "compare": Route("/compare", "answer:compare_page", ("first", "second")),
+    "compare": Route("/compare", "answer:compare_page", ("first", "second", "run2")),
     "problem": Route("/problem/{problem}", "answer:problem_page"),
     "reading": Route(
         READING, "transcript_page:reader_page", ("draw", "turns", "apart"), reckons=False
@@ -180,8 +184,14 @@ class Links:
     notes = ""
     """Address that takes notes; empty where they can only be read."""
     shows_notes = True
+    runs_beside: Sequence[str] = ()
+    """Names of the other runs that a page can compare with."""
     shared = False
     """Whether style and script lie in files that all pages share."""
+
+    def beside(self, name: str) -> "tuple[RunReader, Links]":
+        """Another run, and the links to its pages. UsageError for an unknown one."""
+        raise UsageError(unknown("run", name, self.runs_beside))
 
     def to(self, page: str, /, **parameters: int | str) -> str:
         """A page of ROUTES, with its parameters."""
@@ -232,8 +242,16 @@ class ServerLinks(Links):
     connects = True
     runs = "/"
 
-    def __init__(self, name: str, score: str = "brier", notes: bool = False) -> None:
-        """score: the chosen one, which every link keeps. notes: whether visitors may write them."""
+    def __init__(
+        self,
+        name: str,
+        score: str = "brier",
+        notes: bool = False,
+        readers: Mapping[str, Callable[[], RunReader]] = MappingProxyType({}),
+    ) -> None:
+        """score: the chosen one, which every link keeps. notes: whether visitors may write them.
+        readers: all runs that are served, by name."""
+        self.runs_beside, self._readers = [one for one in readers if one != name], readers
         self.run = f"/run/{quote(name, safe='')}"
         self.events = f"{self.run}/events"
         self.notes = f"{self.run}/notes" if notes else ""
@@ -248,6 +266,11 @@ class ServerLinks(Links):
             if value != DEFAULTS[name] and f"{{{name}}}" not in path
         }
         return f"{self.run}{path.format(**parameters)}{'?' if query else ''}{urlencode(query)}"
+
+    def beside(self, name: str) -> tuple[RunReader, Links]:
+        if name not in self._readers:
+            return super().beside(name)
+        return self._readers[name](), ServerLinks(name, self._score)
 
     def form(self, page: str) -> str:
         return self.to(page)

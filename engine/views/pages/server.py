@@ -200,7 +200,9 @@ class PageServer(Server):
             run.__exit__()
 
     def _run(self, request: web.Request) -> RunReader:
-        name = request.match_info["run"]
+        return self._reader(request.match_info["run"])
+
+    def _reader(self, name: str) -> RunReader:
         folder = self.folders().get(name)
         if folder is None:
             raise web.HTTPNotFound(text=f"run not found: {name!r} in {self.place}")
@@ -219,7 +221,8 @@ class PageServer(Server):
             names = {"score", *route.query}
             query = {key: text for key, text in request.query.items() if key in names}
             parameters = page_query(query | request.match_info)
-            links = ServerLinks(run.name, parameters.score, self._notes)
+            readers = {name: partial(self._reader, name) for name in self.folders()}
+            links = ServerLinks(run.name, parameters.score, self._notes, readers)
 
             def make() -> str:
                 return page_of(name)(run, links, parameters)

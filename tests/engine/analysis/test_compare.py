@@ -5,7 +5,7 @@ import io
 import json
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +53,35 @@ def test_another_judge_or_data_set_is_said_not_to_be_the_same_instrument(
         text = command("compare", one, two).out
         assert f"the same instrument: judge {judge} stated in one, {other} stated in" in text
         assert f"3 problems are in both runs; {n} in the first, {m} in the second." in text
+
+
+def test_problems_that_changed_sides_between_two_runs_come_first(
+    runs: Kept, command: Command
+) -> None:
+    a, b = read_rows(runs()), read_rows(runs(OTHER_JUDGE))
+    changes = compare_rows(a, b).changes
+    assert [not one.sides for one in changes] == sorted(not one.sides for one in changes)
+    for sides, group in groupby(changes, key=lambda one: bool(one.sides)):
+        sizes = [abs(one.difference) for one in group]
+        assert sizes == sorted(sizes, reverse=True), sides
+    values, seen = [run.asd_by_problem("brier") for run in (a, b)], set()
+    for one in changes:
+        (row, problem), (other, same) = ((at.row, at.problem) for at in one.places)
+        assert (row, problem) == (other, same)
+        assert (one.first, one.second) == (values[0][problem, row], values[1][problem, row])
+        cells = a.table.cells.problem == problem
+        now, then = (run.table.judged_right(row)[cells] > 0.5 for run in (a, b))
+        words = {"wrong → right": now & ~then, "right → wrong": then & ~now}
+        assert one.sides == ", ".join(sorted(name for name, any_ in words.items() if any_.any()))
+        seen.add((row, problem))
+    differ = np.argwhere(np.abs(values[0] - values[1]) > 1e-9)
+    assert {(row, problem) for problem, row in differ.tolist()} <= seen and any(
+        one.sides for one in changes
+    )
+    text = command("compare", a.folder, b.folder).out
+    assert "problems on which the judge changed sides (" in text and changes[0].id in text
+    same = compare_rows(a, b, replace(BY_DEFAULT, contrasts=("debate - debate",))).contrasts
+    assert [one.places[0][1] == one.places[1][1] for one in same] == [True, True]
 
 
 def test_pictures_and_pages_compare_two_runs_as_the_command_does(runs: Kept) -> None:
