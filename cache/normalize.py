@@ -58,11 +58,17 @@ def _few_marks(text: str, classes: dict[str, list[int]]) -> str:
 
 def words(text: str) -> str:
     """A text as lower-case words: `RateLimitReached` and `rate_limit_reached` become the same."""
-    spaced, before = [], ""
-    for char in text[:MAX_TEXT]:
-        if char.isalnum():
-            spaced.append(f" {char}" if char.isupper() and before.islower() else char)
-        elif not (char == "," and before.isdigit()):
-            spaced.append(" ")
-        before = char
+    spaced = []
+    for word in text[:MAX_TEXT].split():
+        spaced.append(" ")
+        if word.isalpha() and word[1:].islower():
+            spaced.append(word)
+            continue
+        before = ""
+        for char in word:
+            if char.isalnum():
+                spaced.append(f" {char}" if char.isupper() and before.islower() else char)
+            elif not (char == "," and before.isdigit()):
+                spaced.append(" ")
+            before = char
     return " ".join("".join(spaced).casefold().split())

@@ -237,15 +237,18 @@ def limit_words(text: str, words: int) -> tuple[str, bool]:
 
 def size_in_words(text: str) -> int:
     """Length in words. A text with few blanks counts as one word per `COLUMNS`."""
-    return max(len(text.split()), -(-sum(map(_width, text)) // COLUMNS))
+    columns = len(text) if text.isascii() else sum(map(_width, text))
+    return max(len(text.split()), -(-columns // COLUMNS))
 
 
 def end_of_words(text: str, words: int) -> int:
     """The end of the first `words` words: before the next one, or at the end of their columns. No
     visible character is split, and no word if it starts close to the end."""
     room = max(COLUMNS * words, _BACK)
-    columns = accumulate(map(_width, text[: room + 1]))
-    end = next((position for position, column in enumerate(columns) if column > room), len(text))
+    end = min(room, len(text))
+    if 2 * len(text) > room and not text[: room + 1].isascii():
+        columns = accumulate(map(_width, text[: room + 1]))
+        end = next((n for n, column in enumerate(columns) if column > room), len(text))
     least = end - _BACK
     while 0 < end < len(text) and (
         category(text[end]) in ("Mn", "Mc", "Me", "Sk")
