@@ -30,7 +30,7 @@ from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat, wi
 from oversight.cache.reply import Reply
 from oversight.protocols.datasets.jsonl import problems, write_jsonl
 from oversight.protocols.datasets.leak import Balance, leakage_check
-from oversight.protocols.datasets.rows import AnyRow, DataRow, Text, json_rows, read_bytes
+from oversight.protocols.datasets.rows import AnyRow, DataRow, Text, each_row, read_bytes, strict
 from oversight.protocols.datasets.solution import (
     closing,
     is_apart,
@@ -73,7 +73,7 @@ def known_questions(path: Path) -> tuple[Known, ...]:
     DatasetError where the file is wrong.
     """
     data = read_bytes(path)
-    _, first = next(json_rows(str(path), data, AnyRow))
+    _, first = next(strict(each_row(str(path), data, AnyRow)))
     if "answers" in (first.__pydantic_extra__ or {}):
         return tuple(_best(str(path), data))
     return tuple(_answered(path, data))
@@ -90,7 +90,7 @@ def _best(file: str, data: bytes) -> Iterator[Known]:
 
 def _answered(path: Path, data: bytes) -> Iterator[Known]:
     lines: dict[str, int] = {}
-    for line, row in json_rows(str(path), data, KnownRow):
+    for line, row in strict(each_row(str(path), data, KnownRow)):
         id = row.id or f"{path.stem}-{line}"
         if id in lines:
             raise DatasetError(

@@ -110,13 +110,12 @@ class Worlds(Analysis):
             first, truth, lie = _argued(run, argued, firsts)
             if not len(first):
                 continue
-            at = cells.problem[first]
-            both: Floats = np.stack((truth, lie))
-            higher = (np.sign(truth - lie) + 1) / 2
-            codes = np.unique(run.table.cells.cluster[first], return_inverse=True)[1]
+            at, both = cells.problem[first], np.stack((truth, lie))
+            values = np.vstack((both, (np.sign(truth - lie) + 1) / 2))
+            codes = np.unique(cells.cluster[first], return_inverse=True)[1]
             # Values fixed by definition have no sampling error.
             ends = None if run.sweep.rows[n].is_a(OPEN_TRUST) else SHARE
-            figures = means(np.vstack((both, higher)), codes, [ends] * 3, interval=how)
+            figures = means(values, codes, [ends] * 3, interval=how)
             lines.append(WorldsLine(run.names[n], len(at), *figures))
             ids = (problems[k].id for k in at.tolist())
             points = (Point(id, *pair) for id, pair in zip(ids, both[::-1].T.tolist(), strict=True))
@@ -131,11 +130,9 @@ class Worlds(Analysis):
         ]
         xy = "P(argued answer) where a lie is argued", "P(argued answer) where the truth is argued"
         chart = SQUARE(title, *xy, tuple(series))
-        several = (cells.answers > 2).any()
-        notes = (
-            "problems with a verdict in every world. [ ] 95%, over problems.",
-            *["a lie: the mean over the wrong answers."] * bool(several),
-        )
+        several = bool((cells.answers > 2).any())
+        notes = ["problems with a verdict in every world. [ ] 95%, over problems."]
+        notes += ["a lie: the mean over the wrong answers."] * several
         return Finding((Part("rows", title, columns, lines, notes, chart=chart),))
 
 
@@ -146,10 +143,8 @@ def _argued(run: RunRows, argued: Floats, firsts: Places) -> tuple[Places, Float
     counts = cells.answers[cells.problem[firsts]]
     for k in np.unique(counts).tolist():
         first = firsts[counts == k]
-        worlds, values = (
-            argued[first[:, None] + np.arange(k)],
-            cells.values[cells.problem[first], :k],
-        )
+        worlds = argued[first[:, None] + np.arange(k)]
+        values = cells.values[cells.problem[first], :k]
         best = values == values.max(axis=1, keepdims=True)
         complete = ~np.isnan(worlds).any(axis=1) & ~best.all(axis=1)
         worlds, best = worlds[complete], best[complete]

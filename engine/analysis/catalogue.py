@@ -11,7 +11,7 @@ from typing import ClassVar
 from ...protocols.settings import unknown
 from ..errors import UsageError
 from ..run.reader import RunReader
-from ..sweep.code import classes_in, module_from_file
+from ..sweep.code import classes_in, module_at
 from ..sweep.document import is_elsewhere
 from ..system.process import ANALYSES_GROUP, load_registered, registered
 from .findings.finding import Finding
@@ -91,9 +91,7 @@ def analysis(name: str) -> type[Analysis]:
     elif is_elsewhere(name):
         place, _, called = name.rpartition(":")
         try:
-            in_file = place.endswith(".py")
-            source = module_from_file(Path(place).resolve()) if in_file else None
-            source = source or importlib.import_module(place)
+            source = module_at(place)
         except Exception as exc:
             raise UsageError(f"{name}: its import failed: {type(exc).__name__}: {exc}") from exc
         if not hasattr(source, called):

@@ -175,10 +175,8 @@ def score_finding(
     lines, raters = list[ScoredLine](), list[_Rated]()
 
     def add(setting: str, part: Judgements) -> None:
-        measured = (
-            _line(setting, score, part, betas, compat, error, interval, ways) for score in scores
-        )
-        lines.extend(line for line in measured if line)
+        how = part, betas, compat, error, interval, ways
+        lines.extend(line for score in scores if (line := _line(setting, score, *how)))
         if verdicts := verdicts_of(part):
             right = verdicts.mean(verdicts.right, (0.0, 1.0), ways, error, interval)
             raters.append(_Rated(setting, right, verdicts.calibration))

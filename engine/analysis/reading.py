@@ -36,7 +36,8 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...protocols.datasets.rows import DELIMITERS, TABLES, ending, json_line, records, regular
+from ...protocols.datasets.rows import DELIMITERS, TABLES, each_record, ending, json_line, regular
+from ...protocols.datasets.rows import strict as checked_rows
 from ...protocols.errors import DatasetError
 from ...protocols.scores import check_probabilities
 from ...protocols.settings import suggestion
@@ -153,7 +154,8 @@ def _judgements(path: Path, columns: Mapping[str, str]) -> Iterator[Judgement]:
     try:
         if ending(path) in TABLES or path.suffix == ".gz":
             text, strict = ending(path) in DELIMITERS, ending(path) == TABLE
-            yield from _parsed(records(path), str(path), columns, text=text, strict=strict)
+            rows = checked_rows(each_record(path))
+            yield from _parsed(rows, str(path), columns, text=text, strict=strict)
         elif source := _source(path):
             yield from _guarded(source.judgements(path), path)
         else:
@@ -190,33 +192,25 @@ def checked(every: Iterable[Judgement], file: str) -> Judgements:
     ):
         if pair := table.contradicted(values):
             earlier, later = (_stated(table, kind, n) for n in pair)
-            raise _error(
-                table,
-                file,
-                pair[0],
-                f"{kind}: {earlier}: line {table.line[pair[1]]} has {later} for the question "
-                f"{_id(table, pair[0])}; a question has one",
+            place, id = _place(table, file, pair[0])
+            raise UsageError(
+                f"{place}: {kind}: {earlier}: line {table.line[pair[1]]} has {later} for the "
+                f"question {id}; a question has one"
             )
     if twice := table.repeated(("file", *TOLD_APART)):
-        raise _error(
-            table,
-            file,
-            twice[0],
-            f"id: {_id(table, twice[0])}: line {table.line[twice[1]]} judges the same worlds of it "
-            f"already; tell them apart by {', '.join(TOLD_APART)}, or give each question its own "
-            "id",
+        place, id = _place(table, file, twice[0])
+        raise UsageError(
+            f"{place}: id: {id}: line {table.line[twice[1]]} judges the same worlds of it already; "
+            f"tell them apart by {', '.join(TOLD_APART)}, or give each question its own id"
         )
     return table
 
 
-def _error(table: Judgements, file: str, n: int, message: str) -> UsageError:
+def _place(table: Judgements, file: str, n: int) -> tuple[str, str]:
+    """Where a judgement stands, and the id of its question."""
     if "file" in table.codes:
         file = table.names["file"][table.codes["file"][n]]
-    return UsageError(f"{file}:{table.line[n]}: {message}")
-
-
-def _id(table: Judgements, n: int) -> str:
-    return _shown(table.questions[table.question[n]])
+    return f"{file}:{table.line[n]}", _shown(table.questions[table.question[n]])
 
 
 def _stated(table: Judgements, kind: str, n: int) -> str:
@@ -374,16 +368,15 @@ def _worlds(
     if row.verdict is not None:
         worlds = (_world("verdict", row.verdict, labels),) * len(labels)
     else:
-        given_worlds = row.worlds or {}
-        _known_labels("worlds", given_worlds, labels)
-        if not given_worlds:
+        given = row.worlds or {}
+        _known_labels("worlds", given, labels)
+        if not given:
             raise ValueError("worlds: {}: no world was run; leave the line out")
         worlds = tuple(
-            _world(f"worlds.{label}", given_worlds[label], labels) if label in given_worlds else ()
+            _world(f"worlds.{label}", given[label], labels) if label in given else ()
             for label in labels
         )
-    first = None if row.first is None else _world("first", row.first, labels)
-    return worlds, first
+    return worlds, None if row.first is None else _world("first", row.first, labels)
 
 
 def _world(

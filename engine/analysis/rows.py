@@ -179,8 +179,7 @@ def pairs_within(
     if baseline is not None:
         base = rows_meant(baseline, rows, names)
         every = [(n, one) for one in base for n in range(len(rows)) if n not in base]
-        alike = [(n, one) for n, one in every if rows[n].judge == rows[one].judge]
-        chosen += alike or every
+        chosen += [(n, one) for n, one in every if rows[n].judge == rows[one].judge] or every
     if not texts and baseline is None and pairs is None:
         chosen = against_naive(rows)
     if pairs == "all" or not chosen:

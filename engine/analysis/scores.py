@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
 
-from ...protocols.datasets.rows import TABLES, ending, records
+from ...protocols.datasets.rows import TABLES, each_record, ending, strict
 from ...protocols.errors import DatasetError
 from ...protocols.settings import suggestion
 from ..display.text import counted
@@ -91,7 +91,7 @@ class ScoreTable(ScoreSource):
         if ending(file) not in TABLES or not file.is_file():
             return False
         try:
-            _, first = next(records(file))
+            _, first = next(strict(each_record(file)))
         except DatasetError:
             return True  # its reader names the fault
         return self._column("score") in first
@@ -101,7 +101,7 @@ class ScoreTable(ScoreSource):
             near = suggestion(unknown[0], SCORE_KEYS)
             raise UsageError(f"--column {unknown[0]}: choose from {', '.join(SCORE_KEYS)}{near}")
         needed = {self._column("question"), *self._columns.values(), *[cluster] * bool(cluster)}
-        for line, record in records(file):
+        for line, record in strict(each_record(file)):
             if lacking := sorted(needed - record.keys()):
                 near = suggestion(lacking[0], record)
                 raise UsageError(f"{file}:{line}: unknown column {lacking[0]!r}{near}")

@@ -13,14 +13,8 @@ from .text import one_line
 
 MARKDOWN = str.maketrans({"<": "&lt;"} | {sign: f"\\{sign}" for sign in "\\|&*_`~"})
 LATEX = str.maketrans(
-    {
-        "&": r"\&",
-        "%": r"\%",
-        "$": r"\$",
-        "#": r"\#",
-        "_": r"\_",
-        "{": r"\{",
-        "}": r"\}",
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
         "\\": r"\textbackslash{}",
@@ -107,10 +101,9 @@ def as_text(table: Table, width: int | None = None) -> str:
         lines += [" " * indent + part for part in wrapped(text, width and width - indent) if part]
     lines += [""] * (not table.flush)
     lines += _aligned(table, gap, width)
-    notes = [
-        part for note in table.notes if note for part in wrapped(note, (width or 102) - indent)
-    ]
-    return "\n".join([*lines, *(" " * indent + note for note in notes)])
+    for note in filter(None, table.notes):
+        lines += [" " * indent + part for part in wrapped(note, (width or 102) - indent)]
+    return "\n".join(lines)
 
 
 def fits(table: Table, width: int) -> bool:
@@ -178,10 +171,8 @@ def _name_lines(name: str, width: int) -> list[str]:
 
 def _widths(table: Table) -> list[int]:
     count = len(table.head)
-    body = [
-        (*c[: table.left], *[""] * (count - table.left)) if _runs_on(table, c) else c
-        for c in table.body
-    ]
+    empty = [""] * (count - table.left)
+    body = [(*c[: table.left], *empty) if _runs_on(table, c) else c for c in table.body]
     widths = [max(map(len, column)) for column in zip(table.head, *body, strict=True)]
     return [*map(min, widths, table.room), *widths[len(table.room) :]]
 
@@ -206,8 +197,7 @@ def _fitted(table: Table, width: int, gap: int) -> Table:
             spare = [size - end for size, end in zip(widest, least, strict=True)]
             if max(spare, default=0) <= 0:
                 break
-            at = max(range(table.left), key=lambda n: (spare[n] > 0, widest[n]))
-            widest[at] -= 1
+            widest[max(range(table.left), key=lambda n: (spare[n] > 0, widest[n]))] -= 1
     return replace(table, room=tuple(widest))
 
 

@@ -8,18 +8,10 @@ from typing import Literal, TypeAlias
 
 from .text import counted
 
-Resource: TypeAlias = Literal[
-    "requests",
-    "tokens",
-    "input tokens",
-    "output tokens",
-    "concurrency",
-    "connections",
-    "budget",
-    "pause",
-    "pace",
-    "outage",
-]
+Resource: TypeAlias = (
+    Literal["requests", "tokens", "input tokens", "output tokens", "concurrency", "connections"]
+    | Literal["budget", "pause", "pace", "outage"]
+)
 
 WAITING = "waiting for "
 """Start of the line of a model that waits."""

@@ -27,7 +27,7 @@ from ...cache.errors import ReplayMiss
 from ...cache.reply import Reply
 from ...cache.sqlite import open_untrusted
 from ...cache.store import Reader
-from ...protocols.datasets.rows import records
+from ...protocols.datasets.rows import each_record, strict
 from ...protocols.errors import DatasetError
 from ...protocols.question import Problem
 from ...protocols.transcript import Verdict
@@ -206,7 +206,7 @@ def _texts(source: Path) -> Iterator[str]:
             yield read_bounded(file, MAX_SOURCE).decode("utf-8-sig")
         # A file that is not a table was a text as a whole.
         with suppress(DatasetError):
-            for _, row in records(file):
+            for _, row in strict(each_record(file)):
                 yield from (text for _, text in texts((), row))
 
 

@@ -74,10 +74,7 @@ def _registered(node: Node, group: str) -> object:
 def _imported(node: Node, name: str) -> object:
     place, _, attribute = name.rpartition(":")
     try:
-        if place.endswith(".py"):
-            module = module_from_file((node.document.folder / place).resolve())
-        else:
-            module = importlib.import_module(place)
+        module = module_at(place, node.document.folder)
     except Exception as exc:
         raise node.fault(
             f"the import of {place} failed: {type(exc).__name__}: {exc}", _hint(place, exc)
@@ -123,6 +120,13 @@ def code_files() -> tuple[CodeFile, ...]:
         for name, module in sys.modules.items()
         if name.startswith(BY_FILE)
     )
+
+
+def module_at(place: str, folder: Path = Path()) -> ModuleType:
+    """The module of a file, `my_file.py` in a folder, or of an importable name."""
+    if place.endswith(".py"):
+        return module_from_file((folder / place).resolve())
+    return importlib.import_module(place)
 
 
 def module_from_file(path: Path) -> ModuleType:

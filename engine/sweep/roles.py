@@ -92,8 +92,7 @@ def _speakers_from_elsewhere(
         cls = class_named(kind_node, {}, Speaker, AGENTS_GROUP, "kind of agent", "kinds of agents")
         for point in _points(node, settings, fields_of(cls), needs=required_of(cls)):
             _check_calls(node, point)
-            speaker = made_of(node, cls, point)
-            yield partial(_for_any_judge, speaker)
+            yield partial(_for_any_judge, made_of(node, cls, point))
 
 
 def _for_any_judge(speaker: Speaker, judge: Judge) -> Speaker:
@@ -117,11 +116,9 @@ def judges(node: Node) -> list[Judge]:
                 types_ = fields_of(cls)
                 for point in _points(role, settings, types_, needs=required_of(cls)):
                     _check_calls(role, point)
-                    if "temperature" in types_ and "model" in point:
-                        point = _tempered(node.document, point, point)
-                    elif "temperature" in types_:
-                        member = point["member"].base_agent
-                        point = _tempered(node.document, point, vars(member))
+                    if "temperature" in types_:
+                        base = point if "model" in point else vars(point["member"].base_agent)
+                        point = _tempered(node.document, point, base)
                     judge = made_of(role, cls, point)
                     listed += [judge] if window is None else _windowed(judge, window)
     faults.raise_if_any()
@@ -231,12 +228,8 @@ def _used(prompts: PromptSet, kind: type[Protocol]) -> PromptSet | None:
     part = prompts.only(kind.sections)
     changed = part.changed_blocks
     if "agent" not in fields_of(kind):
-        changed = tuple([name for name in changed if _is_read_without_agent(name)])
+        changed = tuple(n for n in changed if n == "agent.graded" or not n.startswith("agent."))
     return part if changed else None
-
-
-def _is_read_without_agent(block: str) -> bool:
-    return not block.startswith("agent.") or block == "agent.graded"
 
 
 SWEEP_AXES = ("agent", "judge", "prompts")
@@ -256,10 +249,8 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
     quotes_by_default = "quotes" not in point and _quoted(node)
 
     def make(judge: Judge) -> Speaker:
-        agent = plain
-        if quotes_by_default:
-            agent = replace(plain, quotes=not judge.reads_passage)
-        speaker: Speaker = agent
+        quoting = replace(plain, quotes=not judge.reads_passage)
+        speaker: Speaker = (agent := quoting if quotes_by_default else plain)
         if seat.best_of <= 1 and checker is None:
             return speaker
         from ...protocols.drafting import BestOf, SideCheck
@@ -286,12 +277,10 @@ def _tempered(
     """
     names = names or ("temperature",)
     settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
-    if not request_settings["model"].startswith(PREFIX):
-        pass
-
-        if not uses_temperature(document, request_settings):
-            settled = dict.fromkeys(names) | settled
-    return settled
+    is_simulated = request_settings["model"].startswith(PREFIX)
+    if is_simulated or uses_temperature(document, request_settings):
+        return settled
+    return dict.fromkeys(names) | settled
 
 
 def _quoted(node: Node) -> bool:
@@ -309,8 +298,6 @@ def _check_calls(node: Node, point: RoleSettings) -> None:
     settings = {name: point[name] for name in CALL_SETTINGS if point.get(name, AUTO) != AUTO}
     made_of(node, Request, {"model": model, "messages": (), **settings})
     if not model.startswith(PREFIX):
-        pass
-
         check_parameters(node, point)
         return
     by = simulation()
@@ -445,12 +432,9 @@ def endpoint_of(
 ) -> Endpoint:
     """How a model is asked, as far as its supported parameters depend on it. own, providers: the
     settings of the model and of its provider."""
-    settings = {**model_settings, **providers}
-    dated = entry(provider_of(model)).dated
-    return Endpoint(
-        version=str(settings.get("version") or "") if dated else "",
-        is_model=str(settings.get("is") or ""),
-    )
+    settings, dated = {**model_settings, **providers}, entry(provider_of(model)).dated
+    version = str(settings.get("version") or "") if dated else ""
+    return Endpoint(version=version, is_model=str(settings.get("is") or ""))
 
 
 def _reach(document: Document, model: str) -> Endpoint:

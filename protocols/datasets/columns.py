@@ -116,9 +116,8 @@ class Columns(BaseModel):
             self.options(inner, self.first)
         except (StopIteration, ValueError):
             return False
-        return all(
-            lookup(inner, name) is not _ABSENT for name in (*self.question, self.passage) if name
-        )
+        names = filter(None, (*self.question, self.passage))
+        return all(has_column(inner, name) for name in names)
 
     def unnested(self, row: Mapping[str, Any]) -> Iterator[Row]:
         """The rows within a row; the row itself where none are. ValueError."""
@@ -193,18 +192,15 @@ class Columns(BaseModel):
                 raise ValueError(f"{self.labels}: {len(labels)} labels of {len(raw)} choices")
             if len(set(labels)) < len(labels):
                 raise ValueError(f"{self.labels}: {labels} are not distinct")
-        if sum(map(bool, raw)) < 2:
+        if (count := sum(map(bool, raw))) < 2:
             raise ValueError(f"{self.choices[0]}: {raw} has no two choices")
-        if (count := sum(map(bool, raw))) > len(LABELS):
-            raise ValueError(
-                f"{self.choices[0]}: {count} choices; labels go from A to Z, so that "
-                f"{len(LABELS)} are the most"
-            )
+        if count > len(LABELS):
+            why = f"labels go from A to Z, so that {len(LABELS)} are the most"
+            raise ValueError(f"{self.choices[0]}: {count} choices; {why}")
         texts, letters = raw, list[str]()
         if self.letters == "strip" and (carried := own_letters(raw)):
             texts, letters = carried
-        strict = bool(self.labels)
-        return Choices(tuple(raw), tuple(texts), tuple(labels), tuple(letters), strict)
+        return Choices(tuple(raw), tuple(texts), tuple(labels), tuple(letters), bool(self.labels))
 
     def _texts(self, row: Mapping[str, Any], names: Sequence[str]) -> list[str]:
         """The texts of some columns, in their order; a blank one stays empty."""
@@ -397,14 +393,9 @@ def table_data() -> Mapping[str, Any]:
     return tomllib.loads(file.read_text("utf-8"))
 
 
-@cache
-def missing_marks() -> frozenset[str]:
-    """Marks that spreadsheets and data tools write for a missing value."""
-    return frozenset(table_data()["missing"])
-
-
 def is_mark(text: str) -> bool:
-    return text.strip() in missing_marks()
+    """Whether a text is the mark of spreadsheets and data tools for a missing value."""
+    return text.strip() in table_data()["missing"]
 
 
 def text_of(name: str, value: Any) -> str:
@@ -506,10 +497,8 @@ def own_letters(texts: Sequence[str]) -> tuple[list[str], list[str]] | None:
         expected = family[: len(texts)]
         right = [n for n in used if n < len(expected) and tokens[n] == expected[n]]
         if len(right) == len(used) or {tokens[n] for n in used} == set(expected):
-            stripped = [
-                text[mark.end() :] if mark else text
-                for text, mark in zip(texts, marks, strict=True)
-            ]
+            pairs = zip(texts, marks, strict=True)
+            stripped = [text[mark.end() :] if mark else text for text, mark in pairs]
             if len(set(stripped)) < len(stripped):
                 # As in `(A) only` and `(B) only`, the letters are the text.
                 return None

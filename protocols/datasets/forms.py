@@ -94,10 +94,8 @@ class Mapper:
         if self.images == "refuse" and (name := next(images, "")):
             reason = f"{name} holds images, which no role can read yet; images: ignore omits them"
             raise DatasetError(rows[0][0], 0, reason)
-        columns = next(
-            (columns for columns in self.form.columns if any(map(columns.fit, good[:9]))),
-            self.form.columns[0],
-        )
+        fitting = (columns for columns in self.form.columns if any(map(columns.fit, good[:9])))
+        columns = next(fitting, self.form.columns[0])
         first = columns.first
         if columns.choices and first is None:
             try:
@@ -132,14 +130,11 @@ class Mapper:
                         continue
                     if not inner_id.isprintable():
                         raise ValueError(f"id: {inner_id!r} is not one line of text")
-                    if inner_id in lines:
-                        raise ValueError(
-                            f"id: {inner_id!r} is taken by line {lines[inner_id]}; rename one"
-                        )
+                    if (taken := lines.get(inner_id)) is not None:
+                        raise ValueError(f"id: {inner_id!r} is taken by line {taken}; rename one")
                     options = self._options(part, columns, first)
-                    problem, key = self._problem(
-                        inner_id, text, options, part, columns, bool(own_id)
-                    )
+                    about = inner_id, text, options, part, columns, bool(own_id)
+                    problem, key = self._problem(*about)
                     lines[inner_id] = line
                     self._note(notes, options, problem, file, line)
                     yield key, problem
@@ -327,10 +322,8 @@ class Published(RowLoader):
     def _problems(self, root: Path, notes: Notes) -> Iterator[tuple[str, Problem]]:
         path = root / self.path
         name = self.form.replace("_", "")
-        rows = [
-            (str(path), line, f"{name}-{place}", row)
-            for place, (line, row) in enumerate(each_record(path), 1)
-        ]
+        records = enumerate(each_record(path), 1)
+        rows = [(str(path), line, f"{name}-{n}", row) for n, (line, row) in records]
         settings: dict[str, str | bool] = {"hard": self.hard, "raw": self.raw}
         settings["subject"] = self.subject
         mapper = Mapper(published_forms()[self.form], self.seed, self.answers, settings)
@@ -392,11 +385,7 @@ class JsonLines(RowLoader):
 
     def _own(self, path: Path, notes: Notes) -> Iterator[tuple[str, Problem]]:
         """The problems of a file in our own format."""
-        for line, problem in each_problem(str(path), read_bytes(path), self.relabel):
-            notes.rows += 1
-            if isinstance(problem, DatasetError):
-                notes.bad.append(problem)
-                continue
+        for line, problem in notes.good(each_problem(str(path), read_bytes(path), self.relabel)):
             try:
                 yield problem.id, _checked(problem, notes, str(path), line)
             except ValueError as exc:
@@ -413,10 +402,8 @@ def _checked(problem: Problem, notes: Notes, file: str, line: int) -> Problem:
     if carried := own_letters(texts):
         texts = carried[0]
         notes.change("letters", file, line)
-    answers = tuple(
-        structs.replace(answer, text=text)
-        for answer, text in zip(question.answers, texts, strict=True)
-    )
+    pairs = zip(question.answers, texts, strict=True)
+    answers = tuple(structs.replace(answer, text=text) for answer, text in pairs)
     question = structs.replace(question, answers=answers)
     if any(map(refers, texts)):
         notes.change("references", file, line)
@@ -480,9 +467,8 @@ class Hub(RowLoader):
         super(Hub, self).__post_init__()
         forms = published_forms()
         if isinstance(self.columns, str) and self.columns not in forms:
-            raise ValueError(
-                f"columns: unknown form {self.columns!r}: choose from {', '.join(forms)}"
-            )
+            names = ", ".join(forms)
+            raise ValueError(f"columns: unknown form {self.columns!r}: choose from {names}")
         if isinstance(self.columns, dict):
             columns_of(self.columns)
 
@@ -502,12 +488,8 @@ class Hub(RowLoader):
         for form in published_forms().values():
             if any(columns.fit(first) for columns in form.columns):
                 return form
-        raise DatasetError(
-            self.name,
-            0,
-            f"has the columns {', '.join(first)}; say which is what: columns: "
-            "{question: …, choices: …, answer: …}",
-        )
+        names = f"has the columns {', '.join(first)}; say which is what: columns: "
+        raise DatasetError(self.name, 0, names + "{question: …, choices: …, answer: …}")
 
     def pinned(self) -> Self:
         """With the commit that the revision is now, as the Hub or its cache names it."""
@@ -519,9 +501,8 @@ class Hub(RowLoader):
             from huggingface_hub import snapshot_download
             from huggingface_hub.errors import HfHubHTTPError, HFValidationError
         except ImportError:
-            raise DatasetError(
-                self.name, 0, "is on the Hub: pip install 'oversight-bench[data]'"
-            ) from None
+            why = "is on the Hub: pip install 'oversight-bench[data]'"
+            raise DatasetError(self.name, 0, why) from None
         globs = [f"*{self.split}*{kind}" for kind in (*ENDINGS, *(f"{end}.gz" for end in ENDINGS))]
         try:
             return Path(
@@ -537,19 +518,16 @@ class Hub(RowLoader):
 
     def _placed(self, folder: Path) -> Iterator[Placed]:
         word = re.compile(rf"(?:^|[^a-z0-9]){re.escape(self.split)}(?:[^a-z0-9]|$)", re.IGNORECASE)
-        files = sorted(path for path in folder.rglob("*") if ending(path) in ENDINGS)
-        files = [
-            path for path in files if word.search(str(path.relative_to(folder).with_suffix("")))
-        ]
+        tables = sorted(path for path in folder.rglob("*") if ending(path) in ENDINGS)
+        files = [p for p in tables if word.search(str(p.relative_to(folder).with_suffix("")))]
         if self.config:
             files = [path for path in files if self.config in path.relative_to(folder).parts[:-1]]
         configs = sorted({str(path.parent.relative_to(folder)) for path in files})
         if len(configs) > 1:
             raise DatasetError(self.name, 0, f"config: which of {', '.join(configs)}?")
         if not files:
-            raise DatasetError(
-                self.name, 0, f"has no table for the split {self.split!r} that can be read here"
-            )
+            why = f"has no table for the split {self.split!r} that can be read here"
+            raise DatasetError(self.name, 0, why)
         place = 0
         for path in files:
             for line, row in each_record(path):

@@ -162,14 +162,7 @@ def _answer(reasoned: Sequence[str], final: Decimal) -> Answer:
 
 def _good(path: Path, model: type[RowModel], notes: Notes) -> list[tuple[int, RowModel]]:
     """(line, row) of the rows of a file that fit; the others go to the notes."""
-    rows: list[tuple[int, RowModel]] = []
-    for line, row in each_row(str(path), read_bytes(path), model):
-        notes.rows += 1
-        if isinstance(row, DatasetError):
-            notes.bad.append(row)
-        else:
-            rows.append((line, row))
-    return rows
+    return list(notes.good(each_row(str(path), read_bytes(path), model)))
 
 
 def _solutions(path: Path, notes: Notes) -> dict[str, tuple[int, SolutionRow]]:

@@ -28,7 +28,7 @@ from ..question import LABELS, Answer, Problem, Question, is_graded, labelled
 from ..settings import unknown
 from .columns import seen
 from .loader import Loader
-from .rows import DataRow, Text, checked_row, each_row
+from .rows import DataRow, Text, checked_row, each_row, strict
 
 _LABEL = re.compile(r"\w[\w-]{0,23}")
 
@@ -88,10 +88,7 @@ class ProblemRow(DataRow):
 def problems(file: str, data: bytes, relabel: bool = False) -> Iterator[Problem]:
     """The problems in the bytes of a file, read lazily; without labels, or to be relabelled, their
     order is not drawn yet. DatasetError where one is wrong."""
-    for _, problem in each_problem(file, data, relabel):
-        if isinstance(problem, DatasetError):
-            raise problem
-        yield problem
+    return (problem for _, problem in strict(each_problem(file, data, relabel)))
 
 
 def each_problem(

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -31,6 +31,7 @@ from ..settings import Count, check_ranges
 from .columns import seen
 from .solution import sense
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 LISTED = 20
@@ -55,6 +56,15 @@ class Notes:
     bad: list[DatasetError] = field(default_factory=list)
     changed: dict[Change, list[str]] = field(default_factory=dict)
     """Places of the rows, as FILE:LINE."""
+
+    def good(self, rows: Iterable[tuple[int, T | DatasetError]]) -> Iterator[tuple[int, T]]:
+        """The rows that fit; the others are noted as bad."""
+        for line, row in rows:
+            self.rows += 1
+            if isinstance(row, DatasetError):
+                self.bad.append(row)
+            else:
+                yield line, row
 
     def change(self, kind: Change, file: str, line: int) -> None:
         self.changed.setdefault(kind, []).append(f"{file}:{line}")
@@ -186,10 +196,8 @@ def proposals(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
                 "leave proposals out"
             )
         wrong = [place for place in range(len(problem.values)) if place != best]
-        about = "\0".join(content(problem))
-        drawn = randomness(seed, about, "proposal").choice(
-            sorted(wrong, key=lambda place: question.answers[place].whole)
-        )
+        wrong.sort(key=lambda place: question.answers[place].whole)
+        drawn = randomness(seed, "\0".join(content(problem)), "proposal").choice(wrong)
         group = problem.group or problem.id
         for place in sorted((best, drawn)):
             answer = question.answers[place]

@@ -27,7 +27,7 @@ from .checkers import Checker, Grade, extracted
 from .columns import has_column, is_missing, lookup, optional_text, seen, text_of, value_of
 from .leak import Balance
 from .loader import proposal
-from .rows import Row, each_record
+from .rows import Row, each_record, strict
 
 Instruction: TypeAlias = Literal["right", "fault", "free"]
 """right: solve it correctly. fault: plant one fault, and name it. free: solve it."""
@@ -95,9 +95,7 @@ def read_tasks(
     question, answers: names of columns. answers: empty if an agent is to write them.
     """
     tasks, lines = list[Task](), dict[str, int]()
-    for line, row in each_record(path):
-        if isinstance(row, DatasetError):
-            raise row
+    for line, row in strict(each_record(path)):
         try:
             for name in (question, answers, checker.column if checker.compares else ""):
                 if name and not has_column(row, name):
@@ -117,16 +115,15 @@ def read_tasks(
                 raise ValueError(f"{question}: has no text in it; write the task")
             open_question = OpenQuestion(text, (), passage, environment=environment)
             truth = checker.truth(lookup(row, checker.column))
-            existing = _existing(row, lookup(row, answers)) if answers else None
+            answer = lookup(row, answers) if answers else None
+            existing = None
+            if answers:
+                work, fault = optional_text(row, "work"), optional_text(row, "fault")
+                existing = Proposal(work, "" if is_missing(answer) else str(answer), fault)
             tasks.append(Task(id, open_question, truth, row, group or id, existing, line))
         except ValueError as exc:
             raise DatasetError(str(path), line, str(exc)) from exc
     return tuple(tasks)
-
-
-def _existing(row: Row, value: Any) -> Proposal:
-    text = "" if is_missing(value) else str(value)
-    return Proposal(optional_text(row, "work"), text, optional_text(row, "fault"))
 
 
 async def check_references(tasks: Sequence[Task], checker: Checker, file: str) -> None:
@@ -219,8 +216,7 @@ def pairs(proposals: Sequence[Graded]) -> tuple[list[Problem], Counter[str]]:
     for id, by_grade in by_task.items():
         rights, wrongs = (by_grade[is_right][:CANDIDATES] for is_right in (True, False))
         if not (rights and wrongs):
-            reason = "all right" if rights else "all wrong" if wrongs else "all ungraded"
-            missing[reason] += 1
+            missing["all right" if rights else "all wrong" if wrongs else "all ungraded"] += 1
             continue
         choices = [
             (right, wrong)
@@ -231,16 +227,13 @@ def pairs(proposals: Sequence[Graded]) -> tuple[list[Problem], Counter[str]]:
             missing["one text graded both ways"] += 1
             continue
         right, wrong = choices[balance.choose([(_answer(r), _answer(w)) for r, w in choices])]
-        answers = [_answer(one) for one in (right, wrong)]
+        best, other = _answer(right), _answer(wrong)
         flaw, question = wrong.proposal.fault, right.task.question
         problems.append(
             labelled(
                 id,
                 question.text,
-                [
-                    (answer.text, answer.work, value)
-                    for answer, value in zip(answers, (1.0, -1.0), strict=True)
-                ],
+                [(best.text, best.work, 1.0), (other.text, other.work, -1.0)],
                 seed=None,
                 passage=question.passage,
                 group=right.task.group,

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from ..errors import DatasetError
 
+T = TypeVar("T")
 RowModel = TypeVar("RowModel", bound=BaseModel)
 Row: TypeAlias = dict[str, Any]
 
@@ -121,25 +122,25 @@ def regular(path: Path) -> Path:
 
 def ending(path: Path) -> str:
     """The ending that names the form of a file: `.csv` for `data.CSV.gz`."""
-    name = path.name.lower()
-    return Path(name.removesuffix(".gz")).suffix
+    return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def records(path: Path) -> Iterator[tuple[int, Row]]:
-    """(line, row) of each row of a file; of Parquet and Arrow the number of the row.
-
-    The ending names the form: .csv, .tsv, .parquet, .arrow or .feather, or one of these and .gz.
-    Any other file is JSON. Values of CSV and TSV are text. DatasetError at the first wrong row.
-    """
-    for line, row in each_record(path):
+def strict(rows: Iterable[tuple[int, T | DatasetError]]) -> Iterator[tuple[int, T]]:
+    """The rows; the first wrong one is raised."""
+    for line, row in rows:
         if isinstance(row, DatasetError):
             raise row
         yield line, row
 
 
 def each_record(path: Path) -> Iterator[tuple[int, Row | DatasetError]]:
-    """As `records`, but a wrong row is yielded as its error, and reading goes on. DatasetError for
-    a file that cannot be read as a whole, or has no rows."""
+    """(line, row) of each row of a file; of Parquet and Arrow the number of the row. A wrong row is
+    yielded as its error, and reading goes on.
+
+    The ending names the form: .csv, .tsv, .parquet, .arrow or .feather, or one of these and .gz.
+    Any other file is JSON. Values of CSV and TSV are text. DatasetError for a file that cannot be
+    read as a whole, or has no rows.
+    """
     kind, file = ending(path), str(path)
     if kind in (PARQUET, *ARROW):
         yield from _counted(file, enumerate(_arrow_rows(path, kind == PARQUET), 1))
@@ -149,25 +150,17 @@ def each_record(path: Path) -> Iterator[tuple[int, Row | DatasetError]]:
         yield from _objects(file, read_bytes(path))
 
 
-def json_rows(file: str, data: bytes, model: type[RowModel]) -> Iterator[tuple[int, RowModel]]:
-    """(line, row) of every row, checked against `model`; lines count from 1.
-
-    data: one JSON object per line, read lazily, without blank lines; or a JSON array of objects, or
-    an object that names them, whose line is the number of the row; or a single object as one row.
-    UTF-8, or UTF-16 with a byte order mark. DatasetError at the first row that is wrong, and for a
-    file without rows.
-    """
-    for line, row in each_row(file, data, model):
-        if isinstance(row, DatasetError):
-            raise row
-        yield line, row
-
-
 def each_row(
     file: str, data: bytes, model: type[RowModel]
 ) -> Iterator[tuple[int, RowModel | DatasetError]]:
-    """As `json_rows`, but a wrong row is yielded as its error, and reading goes on. DatasetError
-    for a file that cannot be read as a whole, or has no rows."""
+    """(line, row) of every row, checked against `model`; lines count from 1. A wrong row is yielded
+    as its error, and reading goes on.
+
+    data: one JSON object per line, read lazily, without blank lines; or a JSON array of objects, or
+    an object that names them, whose line is the number of the row; or a single object as one row.
+    UTF-8, or UTF-16 with a byte order mark. DatasetError for a file that cannot be read as a whole,
+    or has no rows.
+    """
     for line, value in _objects(file, data):
         if isinstance(value, DatasetError):
             yield line, value
@@ -203,9 +196,8 @@ def decoded(file: str, data: bytes, first: int = 1) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         line = data.count(b"\n", 0, exc.start) + first
-        raise DatasetError(
-            file, line, f"byte {data[exc.start]:#04x} is not UTF-8; save the file as UTF-8"
-        ) from exc
+        fault = f"byte {data[exc.start]:#04x} is not UTF-8; save the file as UTF-8"
+        raise DatasetError(file, line, fault) from exc
 
 
 def _counted(
@@ -224,11 +216,9 @@ def _objects(file: str, data: bytes) -> Iterator[tuple[int, Row | DatasetError]]
     """(line, object) of each row of JSON."""
     values: Iterable[tuple[int, Any]] = _counted(file, _json_values(file, decoded(file, data)))
     for line, value in values:
-        if isinstance(value, dict | DatasetError):
-            yield line, value
-        else:
-            fault = f"{brief(value)} is not a JSON object; one a row"
-            yield line, DatasetError(file, line, fault)
+        if not isinstance(value, dict | DatasetError):
+            value = DatasetError(file, line, f"{brief(value)} is not a JSON object; one a row")
+        yield line, value
 
 
 def _json_values(file: str, text: str) -> Iterator[tuple[int, Any]]:
@@ -246,9 +236,7 @@ def _json_values(file: str, text: str) -> Iterator[tuple[int, Any]]:
         starts = [0, *(at for at, (_, line) in enumerate(lines) if at and line.startswith("{"))]
         spans = zip(starts, [*starts[1:], len(lines)], strict=True)
         parts = [lines[start:end] for start, end in spans]
-        parsed = [
-            (part[0][0], _value_or_fault(file, part[0][0], _joined(part), _ONE)) for part in parts
-        ]
+        parsed = [(p[0][0], _value_or_fault(file, p[0][0], _joined(p), _ONE)) for p in parts]
         if not isinstance(parsed[0][1], DatasetError):
             yield from _named(*parsed[0]) if len(parsed) == 1 else parsed
             return
@@ -440,9 +428,8 @@ def complaint(exc: ValidationError) -> str:
         case "too_short":
             message = f"{error['ctx']['actual_length']} of them; two or more are needed"
         case "too_long":
-            message = (
-                f"{error['ctx']['actual_length']} of them; {error['ctx']['max_length']} at most"
-            )
+            most = error["ctx"]["max_length"]
+            message = f"{error['ctx']['actual_length']} of them; {most} at most"
         case _:
             message = f"{value}: {error['msg']}"
     place = ""

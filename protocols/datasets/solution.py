@@ -41,13 +41,9 @@ def number(text: str) -> Decimal | None:
     Reads `$1,248.00`, `-3`, `.5`, `18.` and `40%` (as 40). No exponents: nothing is astronomical.
     """
     bare = text.translate(_LETTERS).strip().removesuffix(".").removesuffix("%")
-    if (
-        not 0 < len(bare) <= MAX_NUMBER_LENGTH
-        or not _PLAIN.fullmatch(bare)
-        or bare in ("-", ".", "-.")
-    ):
-        return None
-    return Decimal(bare.replace(",", ""))
+    if 0 < len(bare) <= MAX_NUMBER_LENGTH and _PLAIN.fullmatch(bare) and bare.strip("-."):
+        return Decimal(bare.replace(",", ""))
+    return None
 
 
 def number_text(value: Decimal) -> str:
@@ -79,8 +75,7 @@ def is_apart(truth: Decimal, final: Decimal) -> bool:
 
 def closing(text: str) -> Decimal | None:
     """The final number that a solution names on its last line, after `####` or `A:`; or None."""
-    last = text.rstrip().rpartition("\n")[2].strip()
-    match = _CLOSING.fullmatch(last)
+    match = _CLOSING.fullmatch(text.rstrip().rpartition("\n")[2].strip())
     return number(match[1]) if match else None
 
 

@@ -27,7 +27,7 @@ from ..settings import unknown
 from ..transcript import Quote
 from .jsonl import problems
 from .loader import Loader
-from .rows import DataRow, Text, json_rows, read_bytes
+from .rows import DataRow, Text, each_row, read_bytes, strict
 
 PROBLEMS, SOURCES = "problems.jsonl", "sources.jsonl"
 CONVERSATIONS, JUDGEMENTS = "conversations.jsonl", "judgements.jsonl"
@@ -117,11 +117,9 @@ class StudyData:
         answers = problem.question.answers
         numbers = {answer_digest(answer.text): n for n, answer in enumerate(answers)}
         places = [numbers[digest] for digest in row.order]
-        answers = tuple(
-            replace(problem.question.answers[place], label=label)
-            for label, place in zip(LABELS, places, strict=False)
-        )
-        question = replace(problem.question, answers=answers)
+        labels = zip(LABELS, places, strict=False)
+        ordered = tuple(replace(answers[place], label=label) for label, place in labels)
+        question = replace(problem.question, answers=ordered)
         values = tuple(problem.values[place] for place in places)
         return replace(problem, id=row.id, question=question, values=values, flaws=())
 
@@ -195,10 +193,8 @@ class Study(Loader):
                 ),
             )
             plain = problem.question
-            question = DiscussedQuestion(
-                plain.text, plain.answers, passage, plain.graded, held=record
-            )
-            yield replace(problem, question=question)
+            about = plain.text, plain.answers, passage, plain.graded
+            yield replace(problem, question=DiscussedQuestion(*about, held=record))
 
 
 def answer_digest(text: str) -> str:
@@ -281,4 +277,4 @@ def read_study(folder: Path) -> StudyData:
 
 def _lines(file: Path, model: type[_Row]) -> Iterator[tuple[int, _Row]]:
     data = read_bytes(file)
-    return json_rows(str(file), data, model) if data.strip() else iter(())
+    return strict(each_row(str(file), data, model)) if data.strip() else iter(())

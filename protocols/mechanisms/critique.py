@@ -116,14 +116,12 @@ class Critique(Assisted, WithHorizon, Conversation):
     @property
     def apart(self) -> int:
         # A rebuttal hears the critiques shown, so each possible choice may need a rebuttal.
-        answers = comb(self.critiques, self.shown) if self.rebuttal else 0
-        return self.critiques + answers
+        return self.critiques + (comb(self.critiques, self.shown) if self.rebuttal else 0)
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
         proposed = await hear(transcript, self.seat(self.agent, side, PROPOSER), ask=ask)
-        critics = self.aux_seats(
-            self.critic or self.agent, transcript.question, side, CRITIC, "critique"
-        )
+        critic = self.critic or self.agent
+        critics = self.aux_seats(critic, transcript.question, side, CRITIC, "critique")
         drafts = await gather_deterministic(
             *(
                 critics[index % len(critics)].speak_unlabelled(proposed, with_repeat(ask, index))
@@ -228,9 +226,8 @@ class ProposerCritic(Assisted, Conversation):
 
     def check(self, question: Question) -> None:
         super().check(question)
-        if self.defends == "proposal" and ACCEPT not in [
-            answer.text for answer in question.answers
-        ]:
+        texts = [answer.text for answer in question.answers]
+        if self.defends == "proposal" and ACCEPT not in texts:
             raise ValueError(
                 "defends: proposal needs problems to accept or reject: set proposals: true in the "
                 "data set, or make a file with oversight dataset propose"
@@ -248,18 +245,15 @@ class ProposerCritic(Assisted, Conversation):
         else:
             supported = question.others(side) if self.aux == "sided" else (side,)
             seats = self.aux_seats(critic, question, side, REVIEW.title, REVIEW.act)
-        reviews = await gather_deterministic(
-            *(seat.speak_unlabelled(transcript, ask) for seat in seats)
-        )
-        transcript = laid_down(transcript, *reviews)
+        reviews = [seat.speak_unlabelled(transcript, ask) for seat in seats]
+        transcript = laid_down(transcript, *await gather_deterministic(*reviews))
         replying = tuple(self.seat(critic, answer, REPLY) for answer in supported)
         for _ in range(self.rebuttals):
             transcript = await hear(transcript, self.seat(self.agent, side, DEFENCE), ask=ask)
             replies = (seat.speak_unlabelled(transcript, ask) for seat in replying)
             transcript = laid_down(transcript, *await gather_deterministic(*replies))
         chose = ", ".join(answer.label for answer in supported)
-        measures = (("critic_chose", chose), ("agrees", supported == (side,)))
-        return Measured(transcript, measures)
+        return Measured(transcript, (("critic_chose", chose), ("agrees", supported == (side,))))
 
 
 RESPONSE = Role("debate_feedback.response", "Response")
@@ -331,11 +325,9 @@ class DebateFeedback(Assisted, WithHorizon, Conversation):
         return self.candidates * len(self.roles)
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
+        draws = [with_repeat(ask, index) for index in range(self.candidates)]
         debates = await gather_deterministic(
-            *(
-                self._debate(transcript, side, with_repeat(ask, index), ask)
-                for index in range(self.candidates)
-            )
+            *(self._debate(transcript, side, draw, ask) for draw in draws)
         )
         scored = await best(debates, 1, (self._score(debate, side, ask) for debate in debates))
         (chosen,), *otherwise = scored.choices
@@ -356,10 +348,8 @@ class DebateFeedback(Assisted, WithHorizon, Conversation):
         transcript = transcript.then(response)
         seats = self._seats(transcript.question, side)
         for _ in range(self.rounds):
-            turns = await gather_deterministic(
-                *(seat.speak_unlabelled(transcript, ask) for seat in seats)
-            )
-            transcript = laid_down(transcript, *turns)
+            turns = [seat.speak_unlabelled(transcript, ask) for seat in seats]
+            transcript = laid_down(transcript, *await gather_deterministic(*turns))
         return transcript
 
     def _seats(self, question: Question, side: Answer) -> list[Seat]:
@@ -378,5 +368,4 @@ class DebateFeedback(Assisted, WithHorizon, Conversation):
     async def _score(self, debate: Transcript, side: Answer, ask: Ask) -> Belief:
         """The judge's probability that the response is sound."""
         sound = self.words.data("debate_feedback.sound", label=side)
-        prompt = self.judging("referee")
-        return await self.judge.believes(sound, debate, ask, prompt, side=side)
+        return await self.judge.believes(sound, debate, ask, self.judging("referee"), side=side)

@@ -47,10 +47,11 @@ async def list_entries(
     """The first `most` entries that the seat lists on this transcript (a form), one turn each.
     name: name of the form and of the task in the prompt. Every entry is escaped, and cut at the
     speaker's word limit. Empty if nothing is listed. Unreadable if the reply is not a list."""
-    form = Form(
-        name, {name: TEXTS}, lambda filled: entries_of(seat, filled, filled.texts(name)[:most])
-    )
-    return await seat.fill(form, transcript, ask)
+
+    def read(filled: Filled) -> tuple[Turn, ...]:
+        return entries_of(seat, filled, filled.texts(name)[:most])
+
+    return await seat.fill(Form(name, {name: TEXTS}, read), transcript, ask)
 
 
 def entries_of(seat: Seat, filled: Filled, texts: Sequence[str]) -> tuple[Turn, ...]:
@@ -131,21 +132,16 @@ async def commit(
         listed = await asker.fill(form, transcript, ask)
         if not listed.texts:
             return None
-        listed_entries = entries_of(
-            seat, listed.filled, [" ".join(text.split()) for text in listed.texts]
-        )
-        entries = whole((*listed_entries, ending(listed_entries, listed.values)), most + 1)
-        if entries is not None:
-            return Commitment(tuple(entries), listed.values, asked_again)
+        texts = [" ".join(text.split()) for text in listed.texts]
+        listed_entries = entries_of(seat, listed.filled, texts)
+        entries = *listed_entries, ending(listed_entries, listed.values)
+        # Never cut: the part left out could contain the flaw.
+        if len(entries) <= most + 1:
+            return Commitment(entries, listed.values, asked_again)
         again = prompt.words.fill("agent.too_many", listed=len(listed.texts), most=most)
         asker = seat._replace(prompt=prompt.also_told(again))
     reason = f"{len(listed.texts)} {form.name} listed twice, where {most} are allowed"
     raise unreadable(reason, listed.filled.reply)
-
-
-def whole(entries: Sequence[Turn], most: int) -> Sequence[Turn] | None:
-    """The entries, or None if they are more than `most`."""
-    return entries if len(entries) <= most else None
 
 
 OVERSEER = Role("amplification.overseer", "Overseer")
@@ -221,9 +217,8 @@ class Amplification(Assisted, Conversation):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.aux == "adversarial":
-            raise ValueError(
-                "aux: adversarial: set steered: 1, which makes all helpers adversarial"
-            )
+            why = "set steered: 1, which makes all helpers adversarial"
+            raise ValueError(f"aux: adversarial: {why}")
 
     @property
     def seeded(self) -> str:
@@ -373,11 +368,9 @@ class RecursiveRewardModelling(Assisted):
         transcript = Transcript(question)
         judge = self.judge_seat(self.role_prompt(CRITERIA, most=self.criteria))
         criteria = await list_entries("criteria", self.criteria, judge, transcript, ask)
+        about = transcript, criteria, side
         assessed = await gather_deterministic(
-            *(
-                self._assessed(transcript, criteria, side, index, ask)
-                for index in range(self.candidates)
-            )
+            *(self._assessed(*about, index, ask) for index in range(self.candidates))
         )
         rewarded = await parse_all(
             *(self._verdict(transcript_read, side, ask) for transcript_read, _ in assessed)
@@ -408,10 +401,8 @@ class RecursiveRewardModelling(Assisted):
     ) -> tuple[Transcript, tuple[Turn, ...]]:
         """The transcript with candidate number `index` and its assessments, and the turns below
         them."""
-        candidate = await self.seat(self.agent, side, CANDIDATE).speak(
-            transcript, with_repeat(ask, index)
-        )
-        transcript = transcript.then(candidate)
+        seat, draw = self.seat(self.agent, side, CANDIDATE), with_repeat(ask, index)
+        transcript = transcript.then(await seat.speak(transcript, draw))
         speaker = self.helper or self.agent
         helpers = self.aux_seats(speaker, transcript.question, side, "Helper", "assess")
         assessments = await gather_deterministic(

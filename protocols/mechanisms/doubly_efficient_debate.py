@@ -238,8 +238,7 @@ class DoublyEfficientDebate(Protocol):
         """The number of the step that the opponent challenges (0: none), and its turn."""
         block = f"{self.opponent_is}{'_odds' if self.probabilities else ''}"
         role = Role(f"doubly_efficient_debate.{block}", OPPONENT)
-        against = transcript.question.other(side)
-        opponent = self.seat(self.opponent or self.agent, against, role)
+        opponent = self.seat(self.opponent or self.agent, transcript.question.other(side), role)
         may_pass = self.opponent_is == "honest" or self.probabilities
         numbers = range(0 if may_pass else 1, steps + 1)
 
@@ -248,22 +247,17 @@ class DoublyEfficientDebate(Protocol):
             text = CHALLENGED.format(number=number) if number else PASSED
             return number, opponent.turn(filled, text)
 
-        return await opponent.fill(
-            Form("step", {"step": whole_number(numbers)}, read), transcript, ask
-        )
+        form = Form("step", {"step": whole_number(numbers)}, read)
+        return await opponent.fill(form, transcript, ask)
 
     async def _check(
         self, question: Question, steps: tuple[Turn, ...], side: Answer, ask: Ask
     ) -> Belief:
         """The judge's probability that the last of these steps holds."""
         statement = self.words.data("doubly_efficient_debate.holds", number=len(steps))
-        evidence = self._shown(question, steps)
-        return await self.judge.believes(statement, evidence, ask, self.judging(), side=side)
-
-    def _shown(self, question: Question, steps: tuple[Turn, ...]) -> Transcript:
-        """The transcript for the judge: the challenged step and the earlier ones it depends on."""
         # The prover's reasoning is left out, since nobody could challenge it.
-        return Transcript(question, (structs.replace(as_list(steps), reasoning=""),))
+        evidence = Transcript(question, (structs.replace(as_list(steps), reasoning=""),))
+        return await self.judge.believes(statement, evidence, ask, self.judging(), side=side)
 
     def _outcomes(self, odds: Odds, number: int, span: ProbabilityRange) -> ProbabilityRange:
         """The lowest and highest verdict, over the beliefs in this range."""

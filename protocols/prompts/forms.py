@@ -250,7 +250,7 @@ def _by_length(labels: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     exact = [(label, place) for place, label in enumerate(labels)]
     cases = [label.casefold() for label in labels]
     alike = [(case, place) for place, case in enumerate(cases) if cases.count(case) == 1]
-    return tuple(sorted(exact, key=_length) + sorted(alike, key=_length))
+    return tuple(pair for pairs in (exact, alike) for pair in sorted(pairs, key=_length))
 
 
 def _length(label: tuple[str, int]) -> int:
@@ -354,18 +354,16 @@ class Filled:
             raise unreadable(f"{key!r} is {self.fields[key]!r:.40}, not a number", self.reply)
         number = parsed[0] / 100 if parsed[1] else parsed[0]
         if not least <= number <= most:
-            raise unreadable(
-                f"{key!r} is {number:g}, not a number from {least:g} to {most:g}", self.reply
-            )
+            why = f"{key!r} is {number:g}, not a number from {least:g} to {most:g}"
+            raise unreadable(why, self.reply)
         return number
 
     def whole(self, key: str, numbers: range) -> int:
         """One of `numbers`."""
         value = self.number(key)
         if value not in numbers:
-            raise unreadable(
-                f"{key!r} is {value:g}, not one of {numbers[0]} to {numbers[-1]}", self.reply
-            )
+            why = f"{key!r} is {value:g}, not one of {numbers[0]} to {numbers[-1]}"
+            raise unreadable(why, self.reply)
         return int(value)
 
     def text(self, key: str) -> str:
@@ -458,12 +456,9 @@ def _placeholder_of(schema: Schema) -> str:
         return " or ".join(orjson.dumps(option).decode() for option in options)
     match schema["type"]:
         case "object":
-            properties = schema["properties"].items()
-            inner = ", ".join(
-                f"{orjson.dumps(name).decode()}: {_placeholder_of(field)}"
-                for name, field in properties
-            )
-            return f"{{{inner}}}"
+            fields = schema["properties"].items()
+            parts = (f"{orjson.dumps(k).decode()}: {_placeholder_of(part)}" for k, part in fields)
+            return f"{{{', '.join(parts)}}}"
         case "array":
             return f"[{_placeholder_of(schema['items'])}, …]"
         case "string":
@@ -477,9 +472,8 @@ def _placeholder_of(schema: Schema) -> str:
 
 def with_reasoning(form: ResponseFormat) -> ResponseFormat:
     """The form with a reasoning field in front."""
-    schema = orjson.loads(form.schema)
-    fields = {REASONING: dict(TEXT)} | schema["properties"]
-    return as_format(form.name, fields)
+    fields = orjson.loads(form.schema)["properties"]
+    return as_format(form.name, {REASONING: dict(TEXT)} | fields)
 
 
 def read_form(reply: Reply, form: ResponseFormat, may_lack: tuple[str, ...] = ()) -> Filled:
@@ -519,11 +513,8 @@ def object_at(reply: Reply, text: str, start: int, end: int) -> Statement[dict[s
     line = text[at:end]
     is_whole = line.rstrip(_DRESS)[-1] == "}"
     try:
-        if is_whole:
-            value, stop = _DECODER.raw_decode(line)
-            stop += at
-        else:
-            value, stop = _DECODER.raw_decode(text, at)
+        value, stop = _DECODER.raw_decode(line if is_whole else text, 0 if is_whole else at)
+        stop += at if is_whole else 0
         orjson.loads(text[at:stop])
     except _Twice as exc:
         raise unreadable(str(exc), reply, "two statements") from exc

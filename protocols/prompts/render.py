@@ -85,12 +85,8 @@ def messages(
         parts.append(f"<statement>\n{escape_tags(statement)}\n</statement>")
     turns = transcript.turns if examples is None else (*transcript.turns, *examples.turns)
     parts.append(todo.text(_warnings(turns, statement, words)))
-    system = _system(
-        "" if examples is None else examples.text,
-        transcript.question,
-        rules,
-        None if order is None else tuple(order),
-    )
+    shown_order = None if order is None else tuple(order)
+    system = _system(examples.text if examples else "", transcript.question, rules, shown_order)
     return (system, *earlier, Message("user", "\n\n".join(parts)))
 
 
@@ -113,10 +109,8 @@ def _own_turns(transcript: Transcript, own: str) -> tuple[list[Message], list[st
         if turn.quotes:
             from ..quotes import MARKS
 
-            parts += [
-                f"<{MARKS[quote.verified]}>{escape_tags(quote.text)}</{MARKS[quote.verified]}>"
-                for quote in turn.quotes
-            ]
+            marked = ((MARKS[quote.verified], escape_tags(quote.text)) for quote in turn.quotes)
+            parts += [f"<{mark}>{text}</{mark}>" for mark, text in marked]
     return earlier, parts
 
 
@@ -129,39 +123,31 @@ class Examples(Struct, frozen=True):
 
 def _warnings(turns: Sequence[Turn], statement: str, words: PromptSet) -> tuple[Words, ...]:
     """Explanations for a reader of these turns and of this statement."""
-    warnings = []
-    at_once = tools = quotes = False
+    at_once = tools = quotes = unchecked = False
     for turn in turns:
         at_once |= turn.at_once
         # Readers of an escaped mark get the explanation of ours.
         escaped = turn.malformed > 0 and holds_escaped_mark(turn_block(turn))
         tools |= bool(turn.tools) or escaped
         quotes |= bool(turn.quotes) or escaped
-    if turns:
-        warnings.append(words.text("data.turns"))
-    if at_once:
-        warnings.append(words.text("data.simultaneous"))
-    if tools:
-        warnings.append(words.text("data.tools"))
-    if quotes:
-        warnings.append(words.text("data.quotes"))
-        if any([quote.verified is None for turn in turns for quote in turn.quotes]):
-            warnings.append(words.text("data.unchecked"))
-    if statement:
-        warnings.append(words.text("data.statement"))
-    return tuple(warnings)
+        unchecked |= any([quote.verified is None for quote in turn.quotes])
+    wanted = {
+        "turns": bool(turns),
+        "simultaneous": at_once,
+        "tools": tools,
+        "quotes": quotes,
+        "unchecked": unchecked,
+        "statement": bool(statement),
+    }
+    return tuple([words.text(f"data.{name}") for name, is_read in wanted.items() if is_read])
 
 
 @lru_cache(maxsize=1024)  # laid out again for every turn about a question
 def _system(
     examples: str, question: Question, rules: Words, order: tuple[int, ...] | None
 ) -> Message:
-    parts = [question_block(question, order)]
-    if examples:
-        parts.insert(0, examples)
-    if rules:
-        parts.append(f"<rules>\n{rules}\n</rules>")
-    return Message("system", "\n\n".join(parts))
+    parts = (examples, question_block(question, order), rules and f"<rules>\n{rules}\n</rules>")
+    return Message("system", "\n\n".join(filter(None, parts)))
 
 
 def question_block(question: Question, order: Sequence[int] | None = None) -> str:

@@ -318,8 +318,7 @@ def rows_where(results: Results, conditions: Iterable[str], among: Iterable[int]
         if not chosen:
             values = filter(None, dict.fromkeys(values_of.values()))
             raise UsageError(f"--where {condition}: {unknown(name, value, values)}")
-    rows = tuple(results.rows[n] for n in chosen)
-    return replace(results, rows=rows, whole=results.every)
+    return replace(results, rows=tuple(results.rows[n] for n in chosen), whole=results.every)
 
 
 def _line(results: Results, group: tuple[str, ...], members: Sequence[int]) -> PivotLine:

@@ -250,8 +250,7 @@ class Results:
     @property
     def measure(self) -> str:
         """Definition of ASD, with its range and direction."""
-        asds = (row.samples.asd for row in self.rows)
-        ends = {one.ends for one in asds if one and one.ends}
+        ends = {asd.ends for row in self.rows if (asd := row.samples.asd) and asd.ends}
         reach = ""
         if ends:
             reach = f", {min(low for low, _ in ends):.3g} to {max(high for _, high in ends):.3g}"

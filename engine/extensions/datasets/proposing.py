@@ -5,7 +5,6 @@ each task with a right and a wrong proposal, as its two answers. Both are ordina
 """
 
 import asyncio
-import importlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -56,7 +55,7 @@ from ...run.later import Addition, ExecutionWork, added_to, require_extensions, 
 from ...run.observer import ProgressDisplay
 from ...run.settings import AskSettings, open_store, store_name
 from ...stop import StopToken
-from ...sweep.code import module_from_file
+from ...sweep.code import module_at
 from ...sweep.document import Document, Node, is_elsewhere
 from ...sweep.roles import agents
 from ...system.files import locked, replace_file
@@ -133,10 +132,7 @@ class ProposeSettings(AskSettings):
                 "write file.py:check"
             )
         try:
-            is_file = place.endswith(".py")
-            module = module_from_file(Path(place).resolve()) if is_file else None
-            function = getattr(module or importlib.import_module(place), name)
-            return replace(checker, function=function)
+            return replace(checker, function=getattr(module_at(place), name))
         except Exception as exc:
             why = f"{type(exc).__name__}: {exc}"
             raise UsageError(f"--checker {self.checker}: its import failed: {why}") from exc

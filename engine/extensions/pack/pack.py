@@ -183,9 +183,8 @@ def open_pack(file: Path, to: Path, *, replies: bool = True) -> Contents:
             (unfinished / FIGURES).unlink(missing_ok=True)
             with RunReader(unfinished) as run:
                 manifest = replace(run.manifest, id=uuid4().hex[:16])
-                replace_file(
-                    unfinished / OUTCOMES, (record.line for record in run.recorded_outcomes())
-                )
+                lines = (record.line for record in run.recorded_outcomes())
+                replace_file(unfinished / OUTCOMES, lines)
             with closing(RunDatabase(unfinished)) as database:
                 database.tell("manifest", encoded(manifest))
             unfinished.rename(to)
@@ -223,10 +222,8 @@ def unpack(packed: PortableFile, to: Path, *, replies: bool = True) -> tuple[Dam
             raise packed.fault(f"{RUN}{RUN_DB} names a store or an id, which may not travel")
         deque(checked_cells(run), 0)
         for name, count in _counts(run).items():
-            if contents.counts.get(name) != count:
-                raise packed.fault(
-                    f"it lists {contents.counts.get(name)} {name}, and has {count:,}"
-                )
+            if (listed := contents.counts.get(name)) != count:
+                raise packed.fault(f"it lists {listed} {name}, and has {count:,}")
     if not replies or not contents.counts.get("replies"):
         return ()
     with closing(DiskStore(to / REPLIES)) as store:
@@ -242,12 +239,8 @@ def checked_cells(run: RunReader) -> Iterator[RecordedCell]:
         cells = {cell.place: cell for cell in run.tables.cells(run.sweep.span(number))}
         for place in sorted(run.records(cells)):
             cell, (at, side) = cells[place], run.where(place)
-            if (cell.row, cell.problem, cell.draw, cell.side) != (
-                at.row,
-                at.problem,
-                at.draw,
-                side,
-            ):
+            where = at.row, at.problem, at.draw, side
+            if (cell.row, cell.problem, cell.draw, cell.side) != where:
                 raise RunFolderError(f"{run.folder / RUN_DB}: cell {place} is out of place")
             yield cell
 
@@ -260,8 +253,7 @@ def figures_of(run: RunReader) -> bytes:
 
 
 def _counts(run: RunReader) -> dict[str, int]:
-    cells = sum(1 for _ in run.recorded_outcomes())
-    return {"cells": cells, "problems": len(run.problems)}
+    return {"cells": sum(1 for _ in run.recorded_outcomes()), "problems": len(run.problems)}
 
 
 def _portable(manifest: Manifest) -> Manifest:
@@ -275,8 +267,7 @@ def _write_database(
     """Write a new database of a run, without events, free pages and withdrawn cells."""
     with TemporaryDirectory(prefix=".pack", dir=to.parent) as scratch:
         with closing(RunDatabase(Path(scratch))) as database:
-            meta = {"manifest": manifest, "grid": stored_grid(grid)}
-            database.begin(problems, grid.rows, meta)
+            database.begin(problems, grid.rows, {"manifest": manifest, "grid": stored_grid(grid)})
             database.problems = problems
             cells = checked_cells(run)
             while some := list(islice(cells, AT_ONCE)):
@@ -344,13 +335,9 @@ class KeyFilter:
         for part in parts:
             for name, values in self._values.items():
                 if any(value in part for value in values):
-                    raise UsageError(
-                        f"{file} holds the value of ${name}: take it out, and change the key"
-                    )
-            if written_by_us:
-                for form, pattern in _FORMS.items():
-                    if pattern.search(part):
-                        raise UsageError(
-                            f"{file} holds what looks like {form}: take it out of the file, and "
-                            "change the key"
-                        )
+                    why = "take it out, and change the key"
+                    raise UsageError(f"{file} holds the value of ${name}: {why}")
+            for form, pattern in _FORMS.items() if written_by_us else ():
+                if pattern.search(part):
+                    why = "take it out of the file, and change the key"
+                    raise UsageError(f"{file} holds what looks like {form}: {why}")

@@ -93,10 +93,8 @@ def _opened(run: RunReader, contents: Contents) -> tuple[LoadedSweep | None, str
     if not contents.counts.get("replies"):
         return None, "no replies are inside that the evidence follows from"
     if not contents.counts.get("requests"):
-        return (
-            None,
-            "its source texts were left out; open it, then oversight replay --passages FROM",
-        )
+        why = "its source texts were left out; open it, then oversight replay --passages FROM"
+        return None, why
     try:
         return open_run(run.folder), ""
     except UsageError as exc:
@@ -129,8 +127,7 @@ def _wrong(run: RunReader, loaded: LoadedSweep | None, contents: Contents) -> It
 
 
 def _unlike_replies(run: RunReader, replies: Reader, contents: Contents) -> Iterator[str]:
-    cells = checked_cells(run)
-    for cell, change in unlike_replies(cells, replies, tags_named(run)):
+    for cell, change in unlike_replies(checked_cells(run), replies, tags_named(run)):
         yield f"{RUN}{RUN_DB}: {named(run, cell.place)}: {change}"
     keys, counts = run.keys(), {"replies": 0, "requests": 0}
     for key, entry in read_entries(replies.items()):
@@ -152,8 +149,7 @@ def _run_again(run: RunReader, loaded: LoadedSweep, replies: Reader) -> Iterator
     if run.manifest.identity != loaded.sweep.identity:
         yield f"{RUN}{RUN_DB}: identity: {SWEEP} and the problems make another sweep"
         return
-    recorded = run.recorded_outcomes()
-    outcomes = {record.place: record for record in recorded if record.from_replies}
+    outcomes = {record.place: record for record in run.recorded_outcomes() if record.from_replies}
     capture = Capture(loaded.sweep, loaded.models, PriceList({}), set())
     under_way: list[Cell] = []
     wrong: list[str] = []

@@ -24,7 +24,7 @@ from ....protocols.judges.judge import Judge
 from ....protocols.protocol import Protocol
 from ....protocols.settings import unknown
 from ...errors import UsageError
-from ...sweep.code import module_from_file
+from ...sweep.code import module_at
 from ...sweep.document import Document, is_elsewhere, required_of
 from ...sweep.sweepfile import SECTIONS, SweepFile, checked_sweep
 
@@ -283,7 +283,7 @@ def subject_named(word: str) -> tuple[Subject | None, list[Mistake]]:
         raise UsageError(f"unknown module {place}; install its package in {sys.prefix}")
     path = str(spec.origin if spec else file.resolve())
     try:
-        module = module_from_file(Path(path)) if by_file else importlib.import_module(place)
+        module = module_at(path if by_file else place)
     except Exception as exc:
         reason = exc.msg if isinstance(exc, SyntaxError) else exc
         return None, [Mistake(line_in(path, exc), "imported", f"{type(exc).__name__}: {reason}")]

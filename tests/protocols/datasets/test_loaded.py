@@ -32,7 +32,7 @@ from oversight.protocols import (
 )
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.loader import Loader, grouped
-from oversight.protocols.datasets.rows import csv_rows, json_rows, read_bytes, regular
+from oversight.protocols.datasets.rows import csv_rows, each_row, read_bytes, regular, strict
 from oversight.protocols.datasets.study import answer_digest
 from oversight.protocols.errors import DatasetError, NotRun
 from oversight.protocols.judges.published import PublishedJudge
@@ -199,7 +199,7 @@ NAMES = {
     **{"ARC": ARC, "json": json},
     **{"JsonLines": JsonLines, "STORY": STORY, **GIVEN},
     **dict(zip(("YES", "NO"), ANSWERS, strict=True)),
-    "rows": lambda data: [f"{n} {row.name}" for n, row in json_rows("d.jsonl", data, Line)],
+    "rows": lambda data: [f"{n} {row.name}" for n, row in strict(each_row("d.jsonl", data, Line))],
     "records": lambda data: [f"{n} {row}" for n, row in csv_rows("d.csv", data)],
 }
 
