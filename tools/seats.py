@@ -76,7 +76,7 @@ def described(blocks: list[tuple[list[Column], int]]) -> str:
     for block, times in blocks:
         text = ", ".join(f"{role} of {_seats(seats, ' and ')}" for role, seats in block)
         steps.append(f"{times} times {text}" if times > 1 else text)
-    return ", then ".join(steps)
+    return "; ".join(steps)
 
 
 def _seats(seats: dict[str, int], between: str) -> str:
