@@ -99,11 +99,10 @@ def _problems() -> Iterator[str]:
     yield from _kinds(kinds, "", common)
     yield "### Published tables\n"
     yield from _table(Published, without=[*common, "form"])
-    yield "| name | its own settings | meaning |"
-    yield "|---|---|---|"
     for name, form in published_forms().items():
         about = " ".join(form.about.partition("\n\n")[0].split()).replace("|", "\\|")
-        yield f"| `{name}` | {', '.join(f'`{each}`' for each in form.settings) or '–'} | {about} |"
+        own = f" ({', '.join(f'`{one}`' for one in form.settings)})" if form.settings else ""
+        yield f"- `{name}`{own}: {about}"
     yield ""
 
 
@@ -115,8 +114,6 @@ def _simulated() -> Iterator[str]:
 def _providers() -> Iterator[str]:
     yield from _table(ProviderSettings)
     yield "Unless stated, `NAME_API_KEY` has the key, and `NAME_BASE_URL` another address.\n"
-    yield "| provider | address, and other variables |"
-    yield "|---|---|"
     for name in provider_names():
         row = entry(name)
         own = name == "compatible"
@@ -128,7 +125,7 @@ def _providers() -> Iterator[str]:
         if own:
             others = ["`COMPATIBLE_NAME_BASE_URL`", "`COMPATIBLE_NAME_API_KEY`"]
         about = ", ".join([*filter(None, [row.base_url]), *others, *keyless])
-        yield f"| {'compatible/NAME' if own else name} | {about or '–'} |"
+        yield f"- {'compatible/NAME' if own else name}: {about}"
 
 
 def _every(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:

@@ -40,12 +40,11 @@ class ProviderSettings:
     deadline: float = DEADLINE
     """Seconds for one exchange, from sending the request to the whole answer."""
     connections: int | None = None
-    """Maximum connections open at one time, and so calls in flight. By default 1000,
-    4096 for an own server, or as many as the `concurrency` of the provider's models adds up to, as
-    far as open files allow."""
+    """Maximum connections, and so calls in flight. Default: 1000, 4096 for an own server, or the
+    sum of the `concurrency` of its models, within the limit on open files."""
     api: Literal["auto", "chat", "responses"] = "auto"
-    """Which of OpenAI's endpoints to use. `auto`: chat completions, but responses for a model
-    whose tools the former does not accept. Replies of the two are stored separately."""
+    """Which of OpenAI's endpoints to use. `auto`: chat completions, or responses for models whose
+    tools need it. Replies of the two are stored separately."""
 
     def __post_init__(self) -> None:
         for name in ("base_url", "identity", "version"):

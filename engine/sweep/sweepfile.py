@@ -47,16 +47,15 @@ class Top:
     draws: int = 1
     """Number of repetitions of the whole grid with fresh samples."""
     max_cells: int | None = None
-    """Number of cells under way at once. By default a few more than the calls that the models take
-    at once, as far as that is known, and 256 at least."""
+    """Maximum number of cells running at once. Default: slightly above the models' total
+    concurrency where known, and at least 256."""
     grid: Literal["refuse", "skip"] = "refuse"
-    """How to treat a row that duplicates another or cannot run: refuse the sweep, or skip the row
-    with a note."""
+    """If a row duplicates another or cannot run: refuse the sweep, or skip the row with a note."""
     interval: Literal["t", "conservative"] = "t"
     """Intervals of reports, comparisons and plots: cluster-robust t, or conservative."""
     contrast: str = ""
-    """The difference that the sweep asks for, such as `debate - consultancy`. The report prints it,
-    averaged over matching rows, and `plan` takes it as its contrast."""
+    """The difference that the report prints, averaged over matching rows, and `plan` takes, such as
+    `debate - consultancy`."""
 
     def __post_init__(self) -> None:
         if not self.name.isprintable() or "/" in self.name or self.name[:1] in ("", "."):

@@ -164,8 +164,8 @@ class Agent(Parameters, Speaker):
     Drafts and parallel speeches share it equally."""
 
     own_turns: OwnTurns = field(default="quoted", metadata=ABSENT)
-    """How the agent reads its own earlier speeches: `quoted` as turns among the others' in one user
-    message, or as `assistant` messages."""
+    """How the agent reads its earlier speeches: as quoted turns in one user message, or as
+    `assistant` messages."""
 
     def __post_init__(self) -> None:
         if self.tools or self.claims:

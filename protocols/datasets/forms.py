@@ -303,8 +303,7 @@ class Published(RowLoader):
     subject: str = ""
     """Take only this subject, such as `anatomy`; empty takes all."""
     hard: bool = False
-    """Only the hard subset, QuALITY-HARD, which studies of debate use: questions that most readers
-    in a hurry got wrong."""
+    """Only QuALITY-HARD, the questions that most readers in a hurry got wrong."""
     raw: bool = False
     """Keep numbers and proofs as published, to reproduce published tables. Beware: a `.0` at the
     right number then gives most answers away."""
@@ -354,8 +353,7 @@ class JsonLines(RowLoader):
 
     path: str
     relabel: bool = False
-    """Label the answers A, B, C … in an order drawn by the seed, whatever labels the file has. Rows
-    without labels are always labelled so."""
+    """Label the answers A, B, C … in an order drawn by the seed, whatever labels the file has."""
     columns: dict[str, str | int | list[str]] | None = None
     """Which column of another table is what: {question: …, answer: …, wrong: …}, or
     {question: …, choices: …, answer: …}; CSV, TSV, JSON Lines, JSON, Parquet or Arrow."""

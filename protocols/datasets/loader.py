@@ -246,8 +246,8 @@ class Loader(ABC):
     seed: int = 0
     """Seeds the shuffled order, and the labels and wrong answers where they are drawn."""
     proposals: bool = False
-    """Split each problem into two proposals to accept or reject, its right answer and a wrong one:
-    open answers instead of a choice. `limit` counts the problems before the split."""
+    """Split each problem into two proposals to accept or reject, a right and a wrong one. `limit`
+    counts the problems before the split."""
     on_bad_row: Literal["refuse", "skip"] = "refuse"
     """Whether bad rows are listed in one error, or left out and counted."""
 

@@ -141,15 +141,14 @@ class ModelJudge(Parameters, Judge):
     shots: tuple[Shot, ...] = ()
     """Examples that the judge sees before the case."""
     reason: Reason = "none"
-    """Whether the judge thinks before it answers, in private tags or openly. The reasoning is
-    recorded with the judgement. No other role reads it."""
+    """Whether the judge thinks before it answers, in private tags or openly. No other role reads
+    it."""
     reasoning_tokens: CountFromZero = 0
     """Added to max_tokens, for a model that reasons before it replies."""
     max_tokens: Count = 256
     """Token limit of the answer. A judge that reasons gets 1,024 more."""
     turn_tokens: Count = 512
-    """Token limit of the judge's turns before it decides, such as a client's question. Weak models
-    that repeat themselves use all of it."""
+    """Token limit of the judge's turns before it decides, such as a client's question."""
 
     kind: ClassVar[str] = ""
     """Name of the elicitation in reports."""

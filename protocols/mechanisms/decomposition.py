@@ -202,8 +202,8 @@ class Amplification(Assisted, Conversation):
     steered: Share = 0.5
     """Probability that a helper steers, in [0, 1]."""
     budget: Count = 64
-    """Maximum number of subquestions in one world. Each uses one, and the subquestions of a list
-    share the rest equally. A subquestion with none left is answered by a helper."""
+    """Maximum number of subquestions in one world; those of a list share the rest equally. With
+    none left, a helper answers."""
     seed: int = 0
     aux: Aux = "honest"
     """The side of helpers that do not steer."""

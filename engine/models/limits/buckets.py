@@ -23,8 +23,8 @@ class Limits:
     requests: float | None = None
     """Requests per minute."""
     tokens: float | None = None
-    """Tokens per minute, for vendors that count input and output together. They count all of
-    max_tokens when the call arrives, so that amount is taken."""
+    """Tokens per minute, for vendors that count input and output together, with all of
+    max_tokens."""
     input_tokens: float | None = None
     """Input tokens per minute; tokens from the provider's prompt cache do not count."""
     output_tokens: float | None = None

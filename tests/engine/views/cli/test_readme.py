@@ -160,9 +160,9 @@ def test_reference_pages_match_the_declarations() -> None:
     page, *others = ((DOCS / f"{n}.md").read_text() for n in ("sweep-file", "commands", "tables"))
     assert [page, *others] == [*map(remade, (page, *others))], "run: make docs"
     for name in (*LOADERS, *PROTOCOLS):
-        assert f"### {name}\n" in page or f"\n| `{name}` | " in page
+        assert f"### {name}\n" in page or f"\n- `{name}`" in page
     assert all(f"### kind: {kind}\n" in page for kind in JUDGES)
-    assert all(f"| {name}" in page for name in PROVIDERS)
+    assert all(f"\n- {name}" in page for name in PROVIDERS)
     for setting in ("draws", "base_url", "identity", "concurrency", "best_of", "muddle", "limit"):
         assert f"\n- `{setting}` (" in page
 
