@@ -22,8 +22,8 @@ from tools.sharing import shared
 ROOT = Path(__file__).parents[1]
 TESTS, DOCS = ROOT / "tests", ROOT / "docs" / "protocols.md"
 COUNTED = (
-    "| in a sweep file, and its seats in world A | class and file, paper | lines "
-    "| calls in world A, B | shared | paid in all |"
+    "| in a sweep file, and its seats in world A | class and file, paper | calls in world A, B "
+    "| shared | paid in all |"
 )
 PAPERS = {
     "consultancy interactive_debate": "Khan et al. 2024",
@@ -43,7 +43,6 @@ PAPERS = {
 }
 """Papers of mechanisms; the docstring of each file has their numbers."""
 CLAIMED = "| mechanism | a liar gains | over | the truth loses | given | checked by |"
-KNOWN = "| mechanism | expected result |"
 
 SIM = "engine/sim_expected::without_chance_each_problem_scores_what_the_closed_form_says"
 
@@ -144,7 +143,7 @@ def below(room: str, name: str) -> str:
 
 def counted() -> str:
     """File, length and calls of every mechanism, as Markdown."""
-    lines = [COUNTED, "|---|---|---:|---:|---:|---:|"]
+    lines = [COUNTED, "|---|---|---:|---:|---:|"]
     for name, kind in PROTOCOLS.items():
         lines.append(_counted(name, kind, plain(kind)))
     ensemble = NaiveJudge(Ensemble(StatedJudge("sim/quiet")))
@@ -156,11 +155,10 @@ def _counted(name: str, kind: type, protocol: Protocol) -> str:
     a, b = asyncio.run(calls(protocol))
     file = Path(inspect.getfile(kind))
     link = f"[`{kind.__name__}`](../{file.relative_to(DOCS.parents[1])})"
-    long = len(file.read_text().splitlines())
     calls_made = f"{len(a)}, {len(b)} | {len(a & b)} | {len(a | b)}"
     paper = next((paper for names, paper in PAPERS.items() if name in names.split()), "")
     file_and_paper = f"{link}<br>{paper}" if paper else link
-    return f"| `{name}`{pictured(name)} | {file_and_paper} | {long} | {calls_made} |"
+    return f"| `{name}`{pictured(name)} | {file_and_paper} | {calls_made} |"
 
 
 def pictured(name: str) -> str:
@@ -173,10 +171,10 @@ def pictured(name: str) -> str:
 def known() -> str:
     """The known truths of every mechanism, as Markdown: links to the tests, whose docstrings tell
     them. AttributeError for a test that is gone."""
-    lines = [KNOWN, "|---|---|"]
+    lines = []
     for mechanism, places in TRUTHS.items():
         links = ", ".join(_linked(mechanism, place) for place in places)
-        lines.append(f"| `{mechanism}` | {links} |")
+        lines.append(f"- `{mechanism}`: {links}")
     return "\n".join(lines)
 
 

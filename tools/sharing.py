@@ -11,7 +11,6 @@ from oversight.protocols.judges.logprob import LogprobJudge
 from oversight.protocols.judges.stated import StatedJudge
 from tests.world import calls, plain
 
-HEAD = "| rows | calls of each | shared | the rest depends on |"
 JUDGE, AGENT = StatedJudge("sim/quiet"), Agent("sim/quiet")
 LONGER = "the verdicts"
 
@@ -161,11 +160,11 @@ PAIRS = (
 
 def shared() -> str:
     """Pairs of rows, and the calls that they share, as Markdown."""
-    lines = [HEAD, "|---|---:|---:|---|"]
+    lines = []
     for each in PAIRS:
         one, other = counts(each)
         mine, theirs = len(one), len(other)
-        lines.append(f"| {each.name} | {mine}, {theirs} | {len(one & other)} | {each.why} |")
+        lines.append(f"- {each.name}: {len(one & other)} of {mine} and {theirs}; {each.why}")
     return "\n".join(lines)
 
 
