@@ -170,6 +170,15 @@ async def helper(transcript, side, ask):  # none
     assert (own_sweep(tmp_path / "after", source.replace(old, new)).prompts == before) is same
 
 
+def test_rows_of_own_code_read_the_prompts_of_their_set(tmp_path):
+    own_sweep(tmp_path, OWN)
+    with (tmp_path / "sweep.yaml").open("a") as file:
+        file.write("prompts: [default, {name: other, judge: {role: You decide.}}]\n")
+    rows = read_sweep_file(tmp_path / "sweep.yaml").sweep({}).rows
+    # Both protocols read the same code and, of one set, the same prompts.
+    assert len(rows) == 4 and len({row.reads for row in rows}) == 2
+
+
 LAB = {
     "__init__.py": "",
     "first.py": "from lab_of_ones_own import settings\n"

@@ -163,6 +163,12 @@ def test_rows_with_equal_settings_are_one_row():
     assert len(report_rows([one, other])) == 1
 
 
+def test_a_model_has_its_short_name_only_where_no_other_ends_alike():
+    judges = map(StatedJudge, ("lab/m", "shop/M", "lab/n", "sim/weak"))
+    rows = report_rows(NaiveJudge(judge) for judge in judges)
+    assert [row.shown_judge for row in rows] == ["lab/m", "shop/M", "n", "sim/weak"]
+
+
 def test_a_protocol_that_hides_its_settings_is_told_apart_all_the_same():
     @dataclass(frozen=True)
     class Quiet(NaiveJudge):

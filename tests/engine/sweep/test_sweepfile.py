@@ -146,6 +146,16 @@ def test_one_problem_may_not_come_from_two_data_sets(written, tmp_path):
     assert "problems.file: the problem 'apples-and-crates' already exists" in told(written(both))
 
 
+def test_copies_in_two_data_sets_are_one_group_each(written, tmp_path):
+    own = [replace(one, id=f"{one.id}-again") for one in read_sweep_file(written(PLAIN)).problems]
+    write_jsonl(own, tmp_path / "p.jsonl")
+    both = read_sweep_file(written(PLAIN.replace("limit: 2}", "limit: 2}, file: p.jsonl")))
+    groups = {problem.id.removesuffix("-again"): problem.group for problem in both.problems}
+    assert sorted(one.group for one in both.problems) == sorted(2 * [*groups.values()])
+    assert len({*groups.values()} - {""}) == 2
+    assert any("4 problems, 2 different questions" in note for note in both.notes)
+
+
 def test_the_seed_of_the_sweep_decides_all_chance_of_the_data_sets(written):
     def ids(seed: str, more: str = "") -> list[str]:
         text = PLAIN.replace("limit: 2", f"limit: 9, shuffle: true{more}")

@@ -199,6 +199,13 @@ async def test_a_huge_answer_is_ungraded_and_huge_work_is_cut():
     assert grade == (None, "an answer of over 4,000 characters")
 
 
+@pytest.mark.parametrize(("right", "flaws"), [(True, ()), (False, ("It adds.", ""))])
+def test_only_a_wrong_proposal_has_a_flaw(right, flaws):
+    one = Graded("i", CRATES, Proposal("w", "48", "It adds."), Grade(right))
+    problem = accept_or_reject(one)
+    assert (problem.values, problem.flaws) == ((1.0, -1.0) if right else (-1.0, 1.0), flaws)
+
+
 def test_a_pair_is_a_right_and_a_wrong_proposal_and_other_tasks_are_counted():
     def of(task, answer, right, fault=""):
         return Graded(

@@ -14,8 +14,10 @@ from oversight.cache.store import MemoryStore
 from oversight.engine.analysis.pairs import against_naive
 from oversight.engine.extensions.planning import estimate
 from oversight.engine.extensions.planning.estimate import cramped, plan_sweep, reasons
+from oversight.engine.extensions.planning.survey import Amounts, Stratum
 from oversight.engine.models.accounting.ledger import Accounting, Latency
 from oversight.engine.models.accounting.prices import PriceList, listed
+from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.router import Router
 from oversight.engine.run.folders import read_manifest
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
@@ -145,6 +147,32 @@ async def test_the_limit_that_takes_longest_is_the_one_that_binds(opened, limit)
     assert plan.pace is None
     quick = replace(judges[0], pace=estimate.Pace(0.01, "requests"))
     assert replace(plan, models=(quick, agent, quick)).pace == agent.pace
+
+
+@pytest.mark.parametrize(
+    ("limits", "pace"),
+    [
+        # 60 of 100 calls are not stored.
+        ({"requests": 10.0}, (6.0, "requests")),
+        # A limit of both counts all that a call may write.
+        ({"requests": 10.0, "tokens": 100.0}, (15.0, "tokens")),
+        ({"input_tokens": 100.0, "output_tokens": 100.0}, (10.0, "input tokens")),
+        ({"output_tokens": 100.0}, (2.0, "output tokens")),
+    ],
+)
+def test_a_pace_is_of_the_calls_that_are_not_stored(limits, pace):
+    amounts = Amounts(calls=100, stored=40, most_output=500)
+    amounts.input[1], amounts.output[1] = 1000, 200
+    assert estimate._pace(amounts, Limits(**limits)) == estimate.Pace(*pace)
+
+
+def test_a_total_has_the_variance_of_a_sample_without_replacement():
+    """12 problems, of which 3 are known, with 1, 2 and 3 calls: 12^2 (1 - 3 / 12) / 3 = 36."""
+    known = tuple({"m": Amounts(calls=count)} for count in (1, 2, 3))
+    some, every, one = (Stratum(n, known[:k]) for n, k in ((12, 3), (3, 3), (12, 1)))
+    calls = [part.variance("m", lambda amounts: amounts.calls) for part in (some, every, one)]
+    assert calls == [pytest.approx(36), 0, 0]
+    assert (some.total("m").calls, some.total("other").calls) == (24, 0)
 
 
 async def test_the_time_that_calls_took_says_what_a_run_takes_at_least(opened):
