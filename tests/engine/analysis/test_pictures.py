@@ -36,11 +36,12 @@ def test_a_row_has_its_mean_interval_bounds_and_naive_judge() -> None:
     figure, forest = Figure(), Forest("ASD", "brier", (line,))
     forest_axes(forest, forest_layout(forest, SIZE), SIZE, figure)
     (axes,) = figure.axes
-    places = [sorted({*mark.get_xdata()}) for mark in axes.lines if isinstance(mark, Line2D)]
-    assert sorted(places) == [[0.0], [0.3], [0.4, 0.8], [0.5]]
+    marks = [mark for mark in axes.lines if isinstance(mark, Line2D)]
+    places = sorted(sorted({*mark.get_xdata()}) for mark in marks)
+    assert places == [[0.0], [0.3], [0.4, 0.8], [0.5]]
     (bar,) = axes.patches
     assert isinstance(bar, Rectangle)
-    assert (bar.get_x(), bar.get_x() + bar.get_width()) == pytest.approx((-0.1, 0.9))
+    assert (bar.get_x(), bar.get_width()) == pytest.approx((-0.1, 1.0))
     names, (row,) = forest.table()
     table = dict(zip(names, row, strict=True))
     assert [table[key] for key in ("mean", "low", "high", "worst", "best", "naive")] == [

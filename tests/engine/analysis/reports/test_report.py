@@ -106,6 +106,11 @@ def test_unreadable_reply_is_not_right_and_a_lost_one_leaves_its_draw_out() -> N
     for lie, right in ((0.9, 1.0), (Failure("unreadable", "no percentages"), 0.75), (LOST, 1.0)):
         (row,) = results(grid, {("propaganda", "p0", 0): (0.9, lie)} | others).rows
         assert row.accuracy and (row.accuracy.value, row.n) == (right, 1 if lie is LOST else 2)
+    # Right in p0: both worlds of the whole draw. Right in p1: one of four.
+    draws: list[tuple[float | Failure, ...]] = [(0.9, 0.9), (0.1, LOST), (0.1, 0.1), (0.9, 0.1)]
+    keys = [("propaganda", f"p{n}", draw) for n in (0, 1) for draw in (0, 1)]
+    (row,) = results(sweep(PROPAGANDA, draws=2), dict(zip(keys, draws, strict=True))).rows
+    assert row.accuracy and row.accuracy.value == (1 + 1 / 4) / 2
 
 
 def many(agents: int, protocols: int = 1) -> Results:

@@ -30,7 +30,6 @@ from tests.engine.verdicts import (
     NAIVE,
     PROPAGANDA,
     SMALL,
-    Worlds,
     completed,
     problem,
     records,
@@ -74,21 +73,6 @@ def test_lift_is_held_against_the_same_words_and_no_others() -> None:
     words = default_prompts().changed("other", {"judge.role": "Judge."})
     measured = results(sweep(NAIVE, replace(PROPAGANDA, prompts=words)), SMALL)
     assert row(measured, "propaganda").lift is None
-
-
-def test_a_failed_world_leaves_out_its_draw_of_its_problem_alone() -> None:
-    crash = Failure("crash", "it fell over")
-    worlds: dict[tuple[str, str, int], Worlds] = {
-        ("propaganda", "p0", 0): (0.9, 0.9),
-        ("propaganda", "p0", 1): (0.1, crash),
-        ("propaganda", "p1", 0): (0.1, 0.1),
-        ("propaganda", "p1", 1): (0.9, 0.1),
-        ("propaganda", "p2", 0): (crash, 0.9),
-        ("propaganda", "p2", 1): (0.9, 0.1),
-    }
-    line = row(results(sweep(PROPAGANDA, problems=3, draws=2), worlds), "propaganda")
-    # Right in p0: both worlds of the first draw; in p1: one of four; in p2: one of two.
-    assert (line.accuracy.value, line.accuracy.n) == (approx((1 + 1 / 4 + 1 / 2) / 3), 3)
 
 
 def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:

@@ -18,14 +18,6 @@ def points(*pairs: tuple[float, float]) -> list[Configuration]:
     ]
 
 
-def test_the_slope_agrees_with_a_line_by_hand() -> None:
-    """x = 0, 1, 2 and y = 0, 1, 1: slope 1/2, residuals -1/6, 1/3, -1/6."""
-    line = trend(points((0, 0), (1, 1), (2, 1)))
-    assert line == Slope(
-        pytest.approx(0.5), pytest.approx((1 / 6 / 1 / 2) ** 0.5), pytest.approx(1 / 6), 3
-    )
-
-
 @given(st.lists(st.tuples(coordinates, coordinates), min_size=4, max_size=12))
 def test_the_slope_agrees_with_numpy(pairs: list[tuple[float, float]]) -> None:
     x, y = zip(*pairs, strict=True)

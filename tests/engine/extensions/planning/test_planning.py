@@ -149,21 +149,17 @@ async def test_the_limit_that_takes_longest_is_the_one_that_binds(opened, limit)
     assert replace(plan, models=(quick, agent, quick)).pace == agent.pace
 
 
-@pytest.mark.parametrize(
-    ("limits", "pace"),
-    [
-        # 60 of 100 calls are not stored.
-        ({"requests": 10.0}, (6.0, "requests")),
-        # A limit of both counts all that a call may write.
-        ({"requests": 10.0, "tokens": 100.0}, (15.0, "tokens")),
-        ({"input_tokens": 100.0, "output_tokens": 100.0}, (10.0, "input tokens")),
-        ({"output_tokens": 100.0}, (2.0, "output tokens")),
-    ],
-)
-def test_a_pace_is_of_the_calls_that_are_not_stored(limits, pace):
+def test_a_pace_is_of_the_calls_that_are_not_stored():
     amounts = Amounts(calls=100, stored=40, most_output=500)
     amounts.input[1], amounts.output[1] = 1000, 200
-    assert estimate._pace(amounts, Limits(**limits)) == estimate.Pace(*pace)
+    for limits, minutes, binding in (
+        (Limits(requests=10), 6, "requests"),
+        # A limit of both counts all that a call may write.
+        (Limits(requests=10, tokens=100), 15, "tokens"),
+        (Limits(input_tokens=100, output_tokens=100), 10, "input tokens"),
+        (Limits(output_tokens=100), 2, "output tokens"),
+    ):
+        assert estimate._pace(amounts, limits) == estimate.Pace(minutes, binding)
 
 
 def test_a_total_has_the_variance_of_a_sample_without_replacement():
