@@ -220,6 +220,15 @@ def test_query_claim_counts_only_if_its_value_comes_from_the_data(queries, finds
         assert not value.startswith("error") and (claimed == value) == finds, sql
 
 
+@pytest.mark.parametrize(("rows", "mark"), [(20, ""), (21, " …"), (22, " …")])
+def test_a_query_shows_20_rows_and_a_mark_if_there_are_more(rows, mark):
+    values = ", ".join(f"({n})" for n in range(rows))
+    shown, _ = querying.answer(
+        "SELECT n FROM t", f"CREATE TABLE t(n); INSERT INTO t VALUES {values};"
+    )
+    assert shown == "; ".join(map(str, range(20))) + mark
+
+
 USES: list[str] = []
 """The side of every use of the expensive calculator."""
 

@@ -189,9 +189,11 @@ def test_examples_and_persona_are_part_of_identity_and_name():
 @EACH
 async def test_examples_about_the_same_question_are_left_out(kind):
     """The known truth: an example about the same question reveals its answer, and a judge that
-    copies it would always be right. It is left out. The others stay; without any the prompt has no
-    examples."""
-    own_shot = Shot(Transcript(CRATES), (0.0, 1.0))
-    head = await system(judge(kind, shots=(own_shot, SHOT)))
-    assert head.count("<example>") == 1 and "It pours." in head
-    assert "<example>" not in await system(judge(kind, shots=(own_shot,)))
+    copies it would always be right. It is left out, whatever the labels of its answers are. The
+    others stay; without any the prompt has no examples."""
+    exchanged = replace(CRATES, answers=(Answer("A", "36"), Answer("B", "48")))
+    for question in (CRATES, exchanged):
+        own_shot = Shot(Transcript(question), (0.0, 1.0))
+        head = await system(judge(kind, shots=(own_shot, SHOT)))
+        assert head.count("<example>") == 1 and "It pours." in head
+        assert "<example>" not in await system(judge(kind, shots=(own_shot,)))

@@ -152,6 +152,9 @@ async def test_each_member_has_its_own_bag_of_examples_the_same_for_every_questi
     for call, bag in zip(ask.calls, bags, strict=True):
         for shot in bag:
             assert shot.floor.question.text in prompt(call).system
+    own_shot = Shot(Transcript(structs.replace(TRANSCRIPT.question, answers=YES_NO)), (1, 0))
+    await replace(ensemble, examples=(own_shot,)).judge(TRANSCRIPT, ask)
+    assert not any("<example>" in prompt(call).system for call in ask.calls[5:])
 
 
 async def test_an_unread_member_of_an_ensemble_bounds_its_verdict():

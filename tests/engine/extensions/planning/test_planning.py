@@ -17,7 +17,7 @@ from oversight.engine.extensions.planning.estimate import cramped, plan_sweep, r
 from oversight.engine.extensions.planning.survey import Amounts, Stratum
 from oversight.engine.models.accounting.ledger import Accounting, Latency
 from oversight.engine.models.accounting.prices import PriceList, listed
-from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.router import Router
 from oversight.engine.run.folders import read_manifest
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
