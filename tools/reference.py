@@ -30,6 +30,8 @@ from oversight.engine.providers.settings import ProviderSettings
 from oversight.engine.sweep.document import fields_of
 from oversight.engine.sweep.roles import SWEEP_AXES, AgentSettings
 from oversight.engine.sweep.sweepfile import Top
+from oversight.engine.system.settings import FLAG
+from oversight.engine.views.cli.flags import RECORDED_STORE
 from oversight.engine.views.cli.group import oversight
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
@@ -160,7 +162,9 @@ def _commands() -> Iterator[str]:
 def _options(command: click.Command) -> Iterator[tuple[str, ...]]:
     """Each option as it is typed, and what it is for."""
     for option in (each for each in command.params if isinstance(each, click.Option)):
-        yield f"`{', '.join((*option.opts, *option.secondary_opts))}`", option.help or ""
+        of_run = " of a RUN" if option.help == RECORDED_STORE.metadata[FLAG].help else ""
+        text = (option.help or "").replace("Where to write it. Default:", "Default:")
+        yield f"`{', '.join((*option.opts, *option.secondary_opts))}`{of_run}", text
 
 
 def _line(row: tuple[str, ...]) -> str:

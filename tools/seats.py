@@ -74,8 +74,8 @@ def described(blocks: list[tuple[list[Column], int]]) -> str:
     """The text alternative: replies and their seats, in their order."""
     steps = []
     for block, times in blocks:
-        text = ", ".join(f"{role} of {_seats(seats, ' and ')}" for role, seats in block)
-        steps.append(f"{times} times {text}" if times > 1 else text)
+        text = "; ".join(f"{role}: {_seats(seats, ', ')}" for role, seats in block)
+        steps.append(f"{times} times ({text})" if times > 1 else text)
     return "; ".join(steps)
 
 
