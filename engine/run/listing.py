@@ -1,9 +1,12 @@
 """Listing run folders: how far each is, and whether a process is running it."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from ...protocols.errors import ProtocolError
 from ..errors import EngineError, RunFolderError
@@ -48,6 +51,13 @@ class RunSummary:
     """The `--set` flags that it was started with."""
     simulated: bool = False
     """Whether simulated models gave any of its replies."""
+    own_server: bool = False
+    """Whether a server of this machine or of its network gave any."""
+
+    @property
+    def models(self) -> str:
+        """The models behind it: `simulated`, `own server` or `real`."""
+        return "simulated" if self.simulated else "own server" if self.own_server else "real"
 
     @property
     def state(self) -> RunState:
@@ -65,7 +75,7 @@ def summarize(folder: Path) -> RunSummary:
     refuse_links_within(folder)
     with RunTables.open(folder) as tables:
         manifest, (finished, failed) = manifest_in(tables), tables.count()
-        models = [str(model) for (model,) in tables.fetched("SELECT DISTINCT model FROM endpoints")]
+        endpoints = [*tables.fetched("SELECT DISTINCT model, came FROM endpoints")]
     return RunSummary(
         folder,
         manifest.name,
@@ -76,8 +86,17 @@ def summarize(folder: Path) -> RunSummary:
         holder(folder),
         sum_usage(read_ledger(folder).values()).dollars,
         manifest.overrides,
-        any(model.startswith(PREFIX) for model in models),
+        any(model.startswith(PREFIX) for model, _ in endpoints),
+        any(_is_local(came) for _, came in endpoints),
     )
+
+
+def _is_local(came: str) -> bool:
+    """Whether replies came from a server of this machine or of its network. came: `live URL`."""
+    with suppress(ValueError):
+        host = urlsplit(came.partition(" ")[2]).hostname or ""
+        return host == "localhost" or ip_address(host).is_private
+    return False
 
 
 def folder_named(word: str) -> Path:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
 
 from ...analysis.findings.finding import Column, Part, column, number, people, program, word
@@ -17,9 +18,6 @@ def runs_part(title: str, runs: Sequence[RunSummary], name_of: Callable[[RunSumm
     def last(run: RunSummary) -> datetime:
         return datetime.fromtimestamp(run.touched)
 
-    def models(run: RunSummary) -> str:
-        return "simulated" if run.simulated else "real"
-
     def done(run: RunSummary) -> str:
         return f"{run.finished:,}/{run.cells:,}"
 
@@ -34,7 +32,8 @@ def runs_part(title: str, runs: Sequence[RunSummary], name_of: Callable[[RunSumm
             words=True,
         ),
         word("state", "state"),
-        *([people("models", models, words=True)] if any(run.simulated for run in runs) else []),
+        *[people("models", attrgetter("models"), words=True)]
+        * any(run.models != "real" for run in runs),
         program("cells", "cells"),
         Column("cells", done, ("finished",), lambda run: run.finished),
         number("failed", "failed"),

@@ -83,7 +83,7 @@ def _status(run: Path, as_json: bool) -> None:
     unconfirmed = f", and {dollars(paid.unconfirmed)} unconfirmed" if paid.unconfirmed else ""
     lines = (
         f"{manifest.name}: {cells}",
-        "SIMULATED models" * standing.simulated,
+        "SIMULATED models" if standing.simulated else "own server" * standing.own_server,
         *mixed_lines(run),
         f"{asked(paid)}, {dollars(paid.dollars)}{unconfirmed}" if paid.sent else "",
         *(f"{model}: {usage.latency}" for model, usage in ledger.items() if usage.latency.replies),

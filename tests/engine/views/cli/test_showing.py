@@ -4,18 +4,20 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from oversight.engine.extensions.simulation.simulated_call import REASONED
 from oversight.engine.run.listing import summarize
+from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.system.files import let_go, take_lock
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Answer, Problem, Question
 from tests.command_line import ROOT, run_in, within
 from tests.engine.conftest import Command, Finished
-from tests.run_folders import with_failures
+from tests.run_folders import reseal, with_failures
 
 SWEEP = """\
 problems: {{file: {count}.jsonl}}
@@ -130,3 +132,27 @@ def test_failed_cells_count_as_finished(finished: Finished) -> None:
     with_failures(finished.folder, "unreadable", {0, 7, 39})
     summary = summarize(finished.folder)
     assert (summary.finished, summary.failed) == (40, 3)
+
+
+@pytest.mark.parametrize(
+    ("model", "came", "shown"),
+    [
+        ("compatible/lab/odd", "live http://127.0.0.1:8000/v1", "own server"),
+        ("compatible/lab/odd", "batch http://[::1]:8000", "own server"),
+        ("openai/gpt-4o", "live http://localhost:9/v1", "own server"),
+        ("vllm/m", "live http://10.2.3.4/v1", "own server"),
+        ("openai/gpt-4o", "live https://api.openai.com/v1", "real"),
+        ("openai/gpt-4o", "imported", "real"),
+        ("openai/gpt-4o", "live http://[bad", "real"),
+        ("sim/strong", "", "simulated"),
+    ],
+)
+def test_status_tells_own_servers_from_vendors(
+    finished: Finished, command: Command, model: str, came: str, shown: str
+) -> None:
+    with closing(RunDatabase(finished.folder)) as database:
+        database.db.execute("UPDATE endpoints SET model = ?, came = ?", (model, came))
+        reseal(database, "endpoints")
+    assert summarize(finished.folder).models == shown
+    listed = " ".join(command("status").out.split())
+    assert f" finished {shown} " in listed if shown != "real" else " finished 40/40 " in listed
