@@ -17,7 +17,7 @@ from ..models.accounting.ledger_file import LedgerFile
 from ..models.router import Router
 from ..providers.simulated import PREFIX
 from ..sweep.code import user_classes
-from ..sweep.sweep import Cell, Row
+from ..sweep.sweep import Cell, Row, Sweep
 from ..system.process import WORKERS_GROUP, YOUNG, gc_relaxed, load_function, registered
 from .cached_models import CachedModels
 from .dry_run import chains, require_abilities, require_service
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 YOUNG_IN_PASSES = 5_000
 """Few: most attempts of a pass leave garbage, and no calls in flight make a collection slow."""
 
+WALKED_ROWS = 20
+"""Rows of which a cell is walked at the start, to forecast the calls of all."""
 PLANNED_CELLS = 20
 """Cells whose weight the plan has among those that have ended, when calls are forecast."""
 
@@ -144,24 +146,25 @@ class RunSession(CachedModels):
     async def cells(self) -> Schedule[Cell, RecordedCell]:
         """The schedule of the missing cells."""
         run, sweep = self._run, self._run.loaded.sweep
-        self._missing = self._kept + len(run.folder) - run.folder.finished
+        missing_count = len(run.folder) - run.folder.finished
+        self._missing = self._kept + missing_count
         schedule: Schedule[Cell, RecordedCell] = InOrder(self.missing())
         if self.added is not None:
             schedule = self.added.schedule(self.missing)
         if run.settings.cache == "replay":
             return schedule
-        walked = await chains(sweep, run.loaded.models.simulated)
-        steps = {row: len(chain) for row, chain in walked.items()}
+        by_length = not self.models.bills and bool(self.models.statistics())
+        rows = sweep.rows if by_length else sweep.rows[:: -(-len(sweep.rows) // WALKED_ROWS)]
+        sample = Sweep(sweep.name, sweep.problems, rows)
+        walked = await chains(sample, run.loaded.models.simulated)
         self._planned = sum(sum(map(len, chain)) for chain in walked.values()) / max(len(walked), 1)
         earlier = None if run.settings.keep_going else run.earlier()
         if not self.holds_back or self.added is not None:
             return StagedStart(schedule, sweep.rows, earlier, first_cells=None)
-        missing_count = len(run.folder) - run.folder.finished
         if self.models.bills:
             return StagedStart(schedule, sweep.rows, earlier, total=missing_count)
         # Where nothing is billed, idle slots are the greater waste. Simulated models have none.
-        if not self.models.statistics():
-            steps = {}
+        steps = {row: len(chain) for row, chain in walked.items()} if by_length else {}
         return StagedStart(
             schedule, sweep.rows, earlier, first_cells=None, total=missing_count, steps=steps
         )

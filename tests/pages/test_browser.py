@@ -514,8 +514,10 @@ def test_strip_of_a_run_under_way_shows_calls_times_and_waits(page: Any, tmp_pat
         assert live.evaluate(edge) != green and violations(page) == []
         page.set_viewport_size({"width": 390, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        tell(later)
+        tell(replace(later, models=("m  2.0/s  limited by concurrency 4",)))
         page.locator("#live[data-state=running]").wait_for()
+        page.locator("#live summary").click()
+        assert page.locator("#limits").inner_text() == "m  2.0/s  limited by concurrency 4"
         assert WAIT not in live.inner_text()
 
 

@@ -18,7 +18,7 @@ from oversight.engine.run.reader import Follower, RunReader, origins
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.views.pages.answer import ordered_by_mean
 from oversight.engine.views.pages.links import PageQuery, ServerLinks, page_of
-from oversight.engine.views.pages.strip import Watcher
+from oversight.engine.views.pages.strip import snapshot_of
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from tests.run_folders import CELLS, edited, end_of, ended, folder, land, outcomes
@@ -103,28 +103,26 @@ def test_cell_outside_the_sweep_is_named_until_it_is_fixed(tmp_path: Path) -> No
     same(read, tmp_path)
 
 
-def told(watcher: Watcher) -> tuple[int, str]:
-    now = watcher.snapshot()
+def told(run: RunReader) -> tuple[int, str]:
+    now = snapshot_of(run)
     return now["finished"], now["failed"]
 
 
 def test_outcomes_sorted_at_the_end_are_counted_once(tmp_path: Path) -> None:
     with folder(tmp_path) as run, RunReader(tmp_path) as opened:
-        watcher = Watcher(opened)
         land(run, [CELLS[7], CELLS[0], CELLS[5]], failed=[5])
-        assert told(watcher) == (3, "1")
+        assert told(opened) == (3, "1")
         land(run, [cell for cell in CELLS if cell.place not in (0, 5, 7)])
         run.finalize()
-        assert told(watcher) == (len(CELLS), "1")
+        assert told(opened) == (len(CELLS), "1")
 
 
 def test_dropped_failures_are_not_counted(tmp_path: Path) -> None:
     with folder(tmp_path) as run, RunReader(tmp_path) as opened:
-        watcher = Watcher(opened)
         land(run, CELLS[:4], failed=[1, 2])
-        assert told(watcher) == (4, "2")
+        assert told(opened) == (4, "2")
         run.forget_failures()
-        assert told(watcher) == (2, "0")
+        assert told(opened) == (2, "0")
 
 
 def test_map_starts_with_the_hardest_problem_and_the_best_row() -> None:

@@ -75,10 +75,11 @@ def _all_calls(run: RunReader) -> str:
 def _models(run: RunReader, ledger: Mapping[str, UsageTotals]) -> Part:
     """The ledger, one line per model."""
     roles = dict(run.sweep.roles)
+    used_cache = sum_usage(ledger.values()).usage.cache_read_tokens > 0
     columns = [
         Column("model", lambda line: line[0], words=True),
         Column("role", lambda line: roles.get(line[0], ""), words=True),
-        *PAID,
+        *(column for column in PAID if column.head != "cached" or used_cache),
     ]
     notes = ("Median, p95 and p99: time from request to reply; tokens/s: output of a single call.",)
     total = ("all", sum_usage(ledger.values())) if len(ledger) > 1 else None

@@ -47,7 +47,7 @@ from ...run.run_folder import REPORT, SWEEP
 from ...system.files import holder
 from .findings import Linked, ShownPart, figure_of, finding_page, shown_part
 from .links import REPORT_FILES, Links, PageQuery, one_of
-from .strip import COLUMNS, FAILURES, TILES, Watcher, run_page
+from .strip import FAILURES, TILES, run_page, snapshot_of
 
 READ = 3
 """Transcripts that are linked for each cause."""
@@ -226,9 +226,8 @@ def overview_page(run: RunReader, links: Links, query: PageQuery) -> str:
         scores=[score for score in SCORES if score in run.scores],
         missing=sum(row.missing for row in results.rows),
         files=[end for end in REPORT_FILES if (run.folder / REPORT / f"report.{end}").exists()],
-        strip=Watcher(run).snapshot() if running and links.events else None,
+        strip=snapshot_of(run) if running and links.events else None,
         tiles=TILES,
-        columns=COLUMNS,
         parts=[
             shown_part(part, {})
             for part in _beside(run, completed, results, by, links)

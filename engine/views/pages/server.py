@@ -43,7 +43,7 @@ from .links import (
     place_of,
 )
 from .runs import runs_page
-from .strip import Watcher
+from .strip import snapshot_of
 
 
 class Server(ABC):
@@ -252,11 +252,11 @@ class PageServer(Server):
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """One snapshot a second, as events, until the run ends or nobody looks any more."""
-        watcher = Watcher(self._run(request))
+        run = self._run(request)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         while True:
-            now = await asyncio.to_thread(watcher.snapshot)
+            now = await asyncio.to_thread(snapshot_of, run)
             try:
                 await response.write(b"data: " + orjson.dumps(now) + b"\n\n")
             except ConnectionError:

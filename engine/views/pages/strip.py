@@ -3,7 +3,7 @@
 A run under way gives one snapshot a second. The foot of every page names models, data and versions.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isnan, nan
 from typing import Any
@@ -13,7 +13,7 @@ from ...analysis.findings.finding import Column
 from ...display.progress import MIN_CALLS, Snapshot, calls_of
 from ...display.table import NONE
 from ...display.text import dollars, minutes, printable, short
-from ...display.throughput import WAITING, clipped
+from ...display.throughput import WAITING
 from ...errors import EngineError, RateLimited
 from ...models.accounting.ledger import QUANTILES, UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger
@@ -83,58 +83,37 @@ PAID = (
 )
 """Columns of the ledger; its lines are (model, usage)."""
 
-STRIP = ("429s", "replies", "median", "p95", "tokens in", "tokens out", "spent")
-COLUMNS = ("model", *STRIP, "speed, and what limits it")
-"""Columns of the strip."""
 
-
-@dataclass
-class Watcher:
-    """Follows one run folder."""
-
-    run: RunReader
-
-    def snapshot(self) -> dict[str, Any]:
-        """The figures of the page, formatted. RunFolderError."""
-        finished, failed = self.run.tables.count()
-        now, ledger = read_progress(self.run.folder), read_ledger(self.run.folder)
-        running, cells = holder(self.run.folder) is not None, self.run.manifest.cells
-        share = finished / cells if cells else 1.0
-        total = sum_usage(ledger.values())
-        spread = share or now.ended / max(now.expected, 1)
-        known = total.dollars and spread and now.ended >= MIN_CALLS
-        waits = [line for line in now.models if line.startswith(WAITING)] if running else []
-        return {
-            "state": (state := state_of(running, finished, cells)),
-            "mode": "waiting" if waits else state,
-            "cells": cells,
-            "finished": finished,
-            "cells_text": f"{finished:,} of {cells:,} ({share:.0%})",
-            "failed": f"{failed:,}",
-            "elapsed": minutes(now.elapsed),
-            "left": minutes(now.left) if running and now.left is not None else NONE,
-            "calls": calls_of(now),
-            "sent": f"{now.new:,}",
-            "stored": f"{now.stored:,}",
-            "reused": f"{now.shared:,}",
-            "in_flight": f"{now.in_flight if running else 0:,}",
-            "dollars": (now.spend if running else "") or f"${total.dollars:,.2f}",
-            "forecast": f"${total.dollars / spread:,.2f}" if known else NONE,
-            "models": list(_models(now.models, ledger)),
-            "note": printable("\n".join((now.note, *waits)).strip()) or _note(now, ledger, running),
-        }
-
-
-def _models(lines: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator[list[str]]:
-    """lines: of the display, each with a model's name, two spaces, and its limit."""
-    shown = (line.partition("  ") for line in lines if not line.startswith(WAITING))
-    now = {name: limit.strip() for name, _, limit in shown}
-    names = {clipped(model): paid for model, paid in ledger.items()}
-    cells = {column.head: column.cell for column in PAID}
-    for model in dict.fromkeys((*now, *names)):
-        line = model, names.get(model) or sum_usage(())
-        figures = (cell(line) for head in STRIP if (cell := cells[head]))
-        yield [printable(model), *figures, printable(now.get(model, "")) or "nothing"]
+def snapshot_of(run: RunReader) -> dict[str, Any]:
+    """The figures of the strip now, formatted. RunFolderError."""
+    finished, failed = run.tables.count()
+    now, ledger = read_progress(run.folder), read_ledger(run.folder)
+    running, cells = holder(run.folder) is not None, run.manifest.cells
+    share = finished / cells if cells else 1.0
+    spread = share or now.ended / max(now.expected, 1)
+    paid, state = sum_usage(ledger.values()).dollars, state_of(running, finished, cells)
+    waits, limits = list[str](), list[str]()
+    for line in now.models if running else ():
+        (waits if line.startswith(WAITING) else limits).append(line)
+    return {
+        "state": state,
+        "mode": "waiting" if waits else state,
+        "cells": cells,
+        "finished": finished,
+        "cells_text": f"{finished:,} of {cells:,} ({share:.0%})",
+        "failed": f"{failed:,}",
+        "elapsed": minutes(now.elapsed),
+        "left": minutes(now.left) if running and now.left is not None else NONE,
+        "calls": calls_of(now),
+        "sent": f"{now.new:,}",
+        "stored": f"{now.stored:,}",
+        "reused": f"{now.shared:,}",
+        "in_flight": f"{now.in_flight if running else 0:,}",
+        "dollars": (now.spend if running else "") or f"${paid:,.2f}",
+        "forecast": f"${paid / spread:,.2f}" if paid and now.ended >= MIN_CALLS else NONE,
+        "limits": printable("\n".join(limits)),
+        "note": printable("\n".join((now.note, *waits)).strip()) or _note(now, ledger, running),
+    }
 
 
 def _note(now: Snapshot, ledger: Mapping[str, Any], running: bool) -> str:

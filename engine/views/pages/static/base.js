@@ -427,26 +427,13 @@
       live.dataset.state = now.mode;
       byId("done").value = now.finished;
       all("[data-live]").forEach((place) => { place.textContent = now[place.dataset.live]; });
-      rows(byId("held-table").tBodies[0], now.models);
+      byId("limits").textContent = now.limits;
+      byId("limits").parentElement.hidden = !now.limits;
       byId("nothing").textContent = now.note;
       if (now.state === "running") return;
       events.close();
       byId("ended").hidden = false;
     };
     events.onerror = () => { byId("state").textContent = "connection lost: retrying"; };
-  }
-  function rows(body, lines) {
-    body.closest("details").hidden = !lines.length;
-    body.replaceChildren(...lines.map((cells) => {
-      const row = document.createElement("tr");
-      cells.forEach((text, at) => {
-        const cell = document.createElement(at ? "td" : "th");
-        if (!at) cell.scope = "row";
-        if (at && at < cells.length - 1) cell.className = "num";
-        cell.textContent = text;
-        row.append(cell);
-      });
-      return row;
-    }));
   }
 })();
