@@ -15,7 +15,6 @@ import oversight_debate
 import pytest
 import verifiers.v1 as vf
 from verifiers.v1.clients import EvalClientConfig, ModelContext
-from verifiers.v1.envs.single_agent.env import SingleAgentEnvConfig
 
 from oversight import Sweep, asking
 from oversight.cache.call import Call
@@ -97,7 +96,7 @@ def rollouts(server: Planted, settings: dict[str, Any], count: int, repeats: int
 
     async def episodes() -> list[Any]:
         agent = {"runtime": vf.SubprocessConfig()}
-        config = SingleAgentEnvConfig(taskset=settings, agent=agent)
+        config = oversight_debate.DebateEnvConfig(taskset=settings, agent=agent)
         env = vf.load_environment(config)
         url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         context = ModelContext("pol", EvalClientConfig(base_url=url, api_key_var="VF_KEY"))
@@ -161,10 +160,11 @@ def test_a_refusal_gets_the_reward_at_its_bound_and_an_unread_judge_none(planted
     assert trace.errors
 
 
-def test_one_budget_holds_for_all_rollouts_and_ends_the_environment(planted, tmp_path):
+def test_one_budget_holds_for_all_rollouts_and_ends_the_environment(planted, tmp_path, capfd):
     settings = settings_for(tmp_path, max_cost=0.0005, frozen_draws=1000)
     with pytest.raises(SystemExit, match="oversight: "):
         rollouts(planted, settings, 8, repeats=4)
+    assert "Traceback" not in capfd.readouterr().err
     paid = [model for model in planted.models if model != "pol"]
     assert len(paid) * (90 * 0.4e-6 + 9 * 1.6e-6) <= 0.0005
 
@@ -189,3 +189,22 @@ def test_a_seat_that_the_row_lacks_is_refused(tmp_path):
     settings = oversight_debate.DebateTasksConfig(**settings_for(tmp_path, trained="critic"))
     with pytest.raises(SystemExit, match="has no seat 'critic'"):
         oversight_debate.Frozen(settings)
+
+
+def test_both_seats_of_self_play_get_their_own_reward_and_calls(planted, tmp_path):
+    traces = rollouts(planted, settings_for(tmp_path, trained="both", frozen_draws=1), 4)
+    assert [trace.errors for trace in traces] == [[]] * 8
+    assert planted.models.count("pol") == 8
+    by_seat = {name: [t for t in traces if t.agent.name == name] for name in ("agent", "opponent")}
+    for agent, opponent in zip(*by_seat.values(), strict=True):
+        beliefs = [trace.rewards["belief"].score for trace in (agent, opponent)]
+        assert sum(beliefs) == pytest.approx(1)
+        assert agent.metrics["truth"] == -opponent.metrics["truth"]
+        assert agent.metrics["right"] == opponent.metrics["right"]
+
+
+def test_a_seat_of_self_play_that_fails_ends_the_other_one(planted, tmp_path):
+    planted.policy = ValueError("broken")  # type: ignore[assignment]
+    traces = rollouts(planted, settings_for(tmp_path, trained="both"), 1)
+    assert len(traces) == 2
+    assert all(trace.errors or not trace.rewards for trace in traces)
