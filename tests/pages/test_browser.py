@@ -310,6 +310,8 @@ def test_map_names_and_counts_the_states_of_its_fields(
     completed = read_rows(RunReader(part))
     values = completed.asd_by_problem("brier")
     problems, rows = ordered_by_mean(values)
+    kind = {n: completed.sweep.rows[n].mechanism for n in rows}
+    rows.sort(key=lambda n: [*dict.fromkeys(kind.values())].index(kind[n]))
     states = field_states(completed, values)[problems][:, rows] & ~DOUBT
     with served(part.parent) as address:
         for state, word in ((FAILED, "failed"), (VALUE | IMPUTED, "imputed"), (0, "not run")):
@@ -332,15 +334,21 @@ def test_map_names_and_counts_the_states_of_its_fields(
 def test_map_names_enlarges_and_opens_fields(page: Any, run: str) -> None:
     page.goto(f"{run}/map")
     box = page.locator("#map").bounding_box()
+    bands, top = page.locator("#map-top b").all_inner_texts(), page.locator("#map-top span")
+    assert {"debate", "consultancy", "naive judge"} < {*bands} and not top.count()
+    assert page.locator("#map-side a").count() == 5
     page.mouse.move(box["x"] + 5, box["y"] + 5)
     assert " under " in page.locator("#field").inner_text()
     page.mouse.down()
     page.mouse.move(box["x"] + 60, box["y"] + 30)
     page.mouse.up()
-    assert page.locator("#map").bounding_box()["width"] < box["width"]
+    page.locator("#whole").wait_for()
+    every = page.locator("#list-1 li").all_text_contents()
+    assert top.all_inner_texts() == every[: top.count()] and top.count()
+    assert page.locator("#map-top b").all_inner_texts() == bands[:1] and violations(page) == []
     page.locator("#map").focus()
     page.keyboard.press("Escape")
-    assert page.locator("#map").bounding_box() == box
+    assert page.locator("#map").bounding_box() == box and not top.count()
     for key in ("ArrowDown", "l", "Enter"):
         page.keyboard.press(key)
     page.wait_for_url("**/row/*/problem/*")

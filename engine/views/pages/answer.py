@@ -65,16 +65,22 @@ def state_name(state: int) -> str:
 
 
 def map_page(run: RunReader, links: Links, query: PageQuery) -> str:
-    """ASD of every problem under every row: problems from the hardest, rows from the best."""
+    """ASD of every problem under every row: problems from the hardest, rows by mechanism and from
+    the best."""
     completed = read_rows(run)
     values = completed.asd_by_problem(query.score)
     problems, rows = ordered_by_mean(values)
+    kinds = [row.mechanism for row in run.sweep.rows]
+    # By mechanism, the one with the best row first.
+    bands = Counter(kinds[n] for n in rows)
+    rows.sort(key=lambda n: [*bands].index(kinds[n]))
     low, high = RANGES[query.score]
     fields, states = (np.nan_to_num(values) * 100).round(), field_states(completed, values)
     names = completed.names
     data = {
         "problems": [printable(run.sweep.problems[n].id) for n in problems],
         "rows": [printable(names[n]) for n in rows],
+        "bands": [(printable(kind), count) for kind, count in bands.items()],
         "fields": fields.astype(int)[problems][:, rows].tolist(),
         "states": states[problems][:, rows].tolist(),
         "most": 100 * min(high - low, float(np.nanmax(np.abs(values), initial=1.0))),

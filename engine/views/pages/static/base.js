@@ -153,12 +153,13 @@
   function drawMap() {
     const data = JSON.parse(byId("map-data").textContent), pen = map.getContext("2d");
     const whole = { p: 0, r: 0, ps: data.problems.length, rs: data.rows.length };
+    const top_ = byId("map-top"), side = byId("map-side");
     let view = whole, at = null, from = null, wide = 0, high = 0;
     const shades = () => all(".swatches i").map((shade) => getComputedStyle(shade).backgroundColor);
     const IMPUTED = 2, FAILED = 4, DOUBT = 8;
     function paint() {
-      const room = map.closest("main").clientWidth - 32;
-      wide = Math.max(4, Math.min(64, Math.floor(room / view.rs)));
+      const room = map.closest("main").clientWidth - 32 - side.offsetWidth;
+      wide = Math.max(4, Math.min(88, Math.floor(room / view.rs)));
       high = Math.max(view.ps > 200 ? 3 : 8, Math.min(26, Math.floor(736 / view.ps)));
       const scale = devicePixelRatio || 1;
       map.width = wide * view.rs * scale;
@@ -210,6 +211,32 @@
       }
       if (at) { pen.strokeStyle = ink; pen.lineWidth = 2; pen.strokeRect((at.r - view.r) * wide + 0.5, (at.p - view.p) * high + 0.5, wide, high); }
       byId("whole").hidden = view === whole;
+      showNames();
+    }
+    /* Names are text next to the picture: every row up to 40, and every problem that has room. */
+    function showNames() {
+      const put = (place, text, css, kind) => {
+        const name = document.createElement(kind);
+        name.textContent = name.title = text;
+        Object.assign(name.style, css);
+        place.append(name);
+        return name;
+      };
+      top_.replaceChildren();
+      side.replaceChildren();
+      top_.classList.toggle("named", view.rs <= 40);
+      side.style.height = high * view.ps + "px";
+      let start = -view.r;
+      for (const [name, count] of data.bands) {
+        const from = Math.max(0, start), to = Math.min(view.rs, start += count);
+        if (from < to) put(top_, name, { left: from * wide + "px", width: (to - from) * wide - 2 + "px" }, "b");
+      }
+      for (let r = 0; r < view.rs && view.rs <= 40; r++) put(top_, data.rows[view.r + r], { left: (r + 0.5) * wide + "px" }, "span");
+      for (let p = 0; p < view.ps; p += Math.ceil(24 / high)) {
+        const link = byId("list-0").children[view.p + p].querySelector("a");
+        const name = put(side, link ? "" : data.problems[view.p + p], { top: (p + 0.5) * high + "px" }, "span");
+        if (link) name.append(link.cloneNode(true));
+      }
     }
     const linkAt = ({ p, r }) => (data.numbers ? data.links.replace("{r}", data.numbers[1][r]).replace("{p}", data.numbers[0][p]) : data.links[p][r]);
     function say() {
@@ -311,7 +338,35 @@
     if (worlds.length) choose(target ? target.dataset.w : worlds[0].value);
   });
 
-  /* Copy a turn, a command, or a whole reading */
+  /* The shown lines of a table, as CSV without formulas, or as LaTeX */
+  const LATEX = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "→": "$\\to$", "−": "$-$", "±": "$\\pm$", "<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}" };
+  function tableOf(table, format) {
+    const cells = (row) => Array.from(row.cells).filter((cell) => !cell.matches(".plot")).map((cell) => cell.textContent.replace(/\s+/g, " ").trim());
+    const lines = [...all("thead tr", table), ...all("tbody tr", table).filter((row) => row.offsetParent)].map(cells);
+    const plain = (cell) => cell.replace(/−/g, "-"), number = (cell) => /^[-+]?[\d.,]+%?$/.test(cell);
+    const quoted = (cell) => '"' + (/^[=+\-@]/.test(cell) && !number(cell) ? "'" : "") + cell.replace(/"/g, '""') + '"';
+    if (format === "CSV") return lines.map((line) => line.map((cell) => quoted(plain(cell))).join(",")).join("\n") + "\n";
+    const escaped = (cell) => cell.replace(/[\\{}&%$#_~^→−±<>|]/g, (sign) => LATEX[sign] || "\\" + sign);
+    const [head, ...body] = lines.map((line) => line.map(escaped).join(" & ") + " \\\\");
+    const columns = all("thead th:not(.plot)", table).map((th) => (th.matches(".num") ? "r" : "l")).join("");
+    return ["\\begin{tabular}{" + columns + "}", "\\toprule", head, "\\midrule", ...body, "\\bottomrule", "\\end{tabular}"].join("\n") + "\n";
+  }
+  all("table.list").forEach((table) => {
+    const bar = document.createElement("p");
+    bar.className = "files";
+    ["CSV", "LaTeX"].forEach((format) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "copy";
+      button.textContent = "copy as " + format;
+      button.dataset.table = format;
+      button.made = () => tableOf(table, format);
+      bar.append(button);
+    });
+    table.closest(".scroll").after(bar);
+  });
+
+  /* Copy a table, a turn, a command, or a whole reading */
   const textOf = (article) => all(".text", article).map((part) => part.textContent).join("\n\n");
   function markdownOf(reading) {
     const line = (element) => element.textContent.replace(/\s+/g, " ").trim();
@@ -325,10 +380,10 @@
     return parts.filter(Boolean).join("\n\n") + "\n";
   }
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-copy], [data-markdown]");
+    const button = event.target.closest("[data-copy], [data-markdown], [data-table]");
     if (!button) return;
     const name = button.textContent, reading = button.matches("[data-markdown]") && button.closest(".reading");
-    const text = reading ? markdownOf(reading) : button.dataset.copy || textOf(button.closest("article"));
+    const text = button.made ? button.made() : reading ? markdownOf(reading) : button.dataset.copy || textOf(button.closest("article"));
     const done = (word) => { button.textContent = word; setTimeout(() => { button.textContent = name; }, 1500); };
     if (navigator.clipboard) navigator.clipboard.writeText(text).then(() => done("copied"), () => done("not allowed"));
     else done("not allowed");
