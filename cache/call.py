@@ -43,8 +43,6 @@ class Message(Struct, frozen=True):
 
 
 class ToolSpec(Struct, frozen=True, gc=False):
-    """A tool as a model sees it."""
-
     name: str
     description: str
     parameters: str
@@ -257,8 +255,6 @@ Part: TypeAlias = tuple[str, str, int]
 
 
 class Exchange(Struct, frozen=True):
-    """One answered call."""
-
     part: Part
     call: Call
     reply: Reply
@@ -364,7 +360,6 @@ def value_address(value: Any) -> str:
 
 
 def digest(tree: Any) -> str:
-    """The address of a value, from its `plain` tree."""
     return hashlib.sha256(orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

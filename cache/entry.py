@@ -144,7 +144,6 @@ class StoreEntry(Struct, frozen=True, gc=False):
             raise DamagedEntry(self.key, "its head does not match its call and reply")
 
     def plain(self) -> "StoreEntry":
-        """This entry with its parts unpacked."""
         return replace(
             self,
             form=PLAIN,

@@ -112,8 +112,6 @@ _outcomes = msgspec.json.Decoder(_Ended)
 
 
 class _MemberData(NamedTuple):
-    """A member, from the directory."""
-
     start: int
     method: int
     crc: int
@@ -234,7 +232,6 @@ def _too_large(file: Path) -> PackError:
 
 
 def _write_member(out: BinaryIO, file: Path, name: str, parts: Iterable[bytes]) -> bytes:
-    """Write a member; returns its directory entry."""
     start, crc, size = out.tell(), 0, 0
     encoded, packer = name.encode(), zlib.compressobj(wbits=-zlib.MAX_WBITS)
     out.write(bytes(_LOCAL.size) + encoded)

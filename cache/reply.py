@@ -20,8 +20,6 @@ UNKNOWN_STOP = "unknown: "
 
 
 class ToolCall(Struct, frozen=True, gc=False):
-    """A tool call of a model."""
-
     id: str
     name: str
     arguments: str

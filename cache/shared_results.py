@@ -27,8 +27,6 @@ _next = count()
 
 
 class Work(Struct, eq=False):
-    """A piece of work, running or completed."""
-
     notes: list[object]
     result: Any = None
     fault: Exception | None = None

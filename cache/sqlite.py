@@ -436,7 +436,6 @@ def side_size(file: Path, end: str) -> int:
 
 
 def log_of(file: Path) -> Path:
-    """SQLite's write-ahead log of a file."""
     return file.with_name(f"{file.name}-wal")
 
 

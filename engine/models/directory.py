@@ -179,7 +179,6 @@ class Directory:
         return prices.named(self._is).tiered(self.tiers)
 
     def settings_of(self, model: str) -> Settings:
-        """Connection settings of a model's endpoint."""
         return self.settings(provider_of(model), self.api(model))
 
     def settings(self, provider: str, api: Api = "chat") -> Settings:

@@ -31,7 +31,6 @@ class SelfHostedServers:
         return model in self._stated
 
     def __getitem__(self, model: str) -> LocalServer:
-        """Known limits of a model's server."""
         return self._stated.get(model, LocalServer())
 
     async def fetch_info(self, model: str) -> bool:

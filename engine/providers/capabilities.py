@@ -111,7 +111,6 @@ class Endpoint:
 
 
 def default_endpoint(model: str) -> Endpoint:
-    """The default `Endpoint` of a model."""
     return Endpoint()
 
 
@@ -262,8 +261,6 @@ NOTICE = 60
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """The retirement date of one model."""
-
     model: str
     """`provider/name`, as the user writes it."""
     day: date

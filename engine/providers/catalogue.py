@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def provider_names() -> list[str]:
-    """All kinds of providers: the catalogue's, and registered ones."""
     from .vendors import PROVIDERS
 
     return [*PROVIDERS, *registered(PROVIDERS_GROUP)]

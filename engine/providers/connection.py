@@ -80,8 +80,6 @@ class Owner(ABC):
 
 
 class Connection(asyncio.Protocol):
-    """One connection; see the module."""
-
     def __init__(self, owner: Owner, origin: Origin, loop: asyncio.AbstractEventLoop) -> None:
         self.origin = origin
         self.time = loop.time

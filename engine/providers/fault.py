@@ -179,7 +179,6 @@ class FaultEvidence:
 
     @cached_property
     def param(self) -> bool:
-        """Whether the body names a setting of a call."""
         settings = table().settings
         params = {param.strip("`'\" ") for param in self.at(table().places["params"])}
         if not params.isdisjoint((*settings["words"], *settings["params"])):

@@ -58,8 +58,6 @@ class ProviderSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Connection settings of one provider."""
-
     provider: str
     """Its name in front of a model's name: `openai`, `compatible/lab`."""
     base_url: str
@@ -109,8 +107,6 @@ _MARKS = {
 
 
 class Environment(dict[str, str]):
-    """Environment variables by name."""
-
     beside: frozenset[str] = frozenset()
     """Names of variables from `.env`, a file that anybody may have put next to a sweep."""
 

@@ -58,7 +58,6 @@ def add_event(run: Path, kind: str, *events: Any, durable: bool = True) -> None:
 
 
 def event_line(kind: str, event: Any) -> bytes:
-    """The line of an event."""
     return _line(kind, msgspec.json.encode(event))
 
 
@@ -152,7 +151,6 @@ _DECODER = msgspec.json.Decoder(MixedReplies)
 
 
 def read_mixed(run: Path) -> list[MixedReplies]:
-    """The events of a run about mixed replies. RunFolderError."""
     return list(read_events(run, MIXED, _DECODER))
 
 

@@ -144,7 +144,6 @@ class RunSession(CachedModels):
         return self._run.loaded.sweep.cells(self._ended)
 
     async def cells(self) -> Schedule[Cell, RecordedCell]:
-        """The schedule of the missing cells."""
         run, sweep = self._run, self._run.loaded.sweep
         missing_count = len(run.folder) - run.folder.finished
         self._missing = self._kept + missing_count
@@ -178,7 +177,6 @@ class RunSession(CachedModels):
         return self._asked + round(mean * max(self._missing - self._kept, 0))
 
     async def work(self, schedule: Schedule[Cell, RecordedCell]) -> None:
-        """Attempt the cells of a schedule."""
         await run_lanes(
             schedule,
             self._attempt,
@@ -311,7 +309,6 @@ class Execution:
         return halt
 
     def snapshot(self) -> Snapshot:
-        """The current state of the run."""
         folder = self.run.folder
         cells = len(self.run.loaded.sweep), folder.finished, folder.failed
         if self.session is None:
@@ -342,7 +339,6 @@ class Execution:
 
 
 async def execute(run: Run, *observers: Observer) -> Halt | None:
-    """`Execution.execute` of a run."""
     return await Execution(run).execute(*observers)
 
 

@@ -111,7 +111,6 @@ def listed(names: Iterable[str], between: str) -> str:
 
 
 def encoded(manifest: Manifest) -> bytes:
-    """A manifest as JSON."""
     # Words of a prompt set are a kind of str, which msgspec does not take for one.
     return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=str))
 
@@ -125,7 +124,6 @@ def decoded(content: bytes, file: Path) -> Manifest:
 
 
 def manifest_in(tables: RunTables) -> Manifest:
-    """The manifest of a run. RunFolderError."""
     return decoded(tables.told("manifest"), tables.file)
 
 

@@ -155,7 +155,6 @@ async def run_all(
 
 
 def entries() -> list[Entry]:
-    """The entries of all extensions."""
     return [load_one(EXECUTION_GROUP, name, Entry) for name in registered(EXECUTION_GROUP)]
 
 

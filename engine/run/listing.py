@@ -33,8 +33,6 @@ RunState: TypeAlias = Literal["running", "finished", "stopped"]
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """The state of one run folder."""
-
     folder: Path
     sweep: str
     """The sweep's name."""

@@ -156,7 +156,6 @@ def _started_with(file: SweepFile, part: str) -> bytes:
 
 
 def _free(folder: Path) -> Path:
-    """Return the name of a new folder next to this one."""
     number = 2
     while (other := folder.with_name(f"{folder.name}-{number}")).exists():
         number += 1

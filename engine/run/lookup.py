@@ -272,8 +272,6 @@ NOT_YET = LeftOut("it has not been run yet")
 
 @dataclass(frozen=True, slots=True)
 class FoundHit:
-    """A text that has all words searched for."""
-
     protocol: str
     agent: str
     judge: str

@@ -118,6 +118,5 @@ async def run_probes(
 
 
 def best_mass(probs: Sequence[float], problem: Problem) -> float:
-    """The probability that the best answers have together."""
     most = max(problem.values)
     return sum(p for p, value in zip(probs, problem.values, strict=True) if value == most)

@@ -29,8 +29,6 @@ JUDGE = "judge"
 
 
 class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A note as its line has it."""
-
     id: str
     at: int
     """Seconds since 1970."""
@@ -48,8 +46,6 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class ReaderNotes:
-    """The notes of a run."""
-
     notes: tuple[tuple[Note, Place | None], ...]
     """Each with its place; None for a note of another run."""
     skipped: tuple[str, ...]

@@ -155,17 +155,14 @@ class RunFolder:
         return self._ended.copy()
 
     def __len__(self) -> int:
-        """How many cells the sweep has."""
         return len(self._ended)
 
     @property
     def finished(self) -> int:
-        """Number of cells that have an outcome."""
         return len(self._ended) - self._ended.count(0)
 
     @property
     def failed(self) -> int:
-        """Number of outcomes that are failures."""
         return self._ended.count(2)
 
     @property

@@ -75,8 +75,6 @@ Missing: TypeAlias = Callable[[], Iterator[Work]]
 
 @dataclass(slots=True)
 class _RowProgress:
-    """Progress of the cells of a row."""
-
     steps: int
     open: bool
     """Whether all its cells may run: one has succeeded, now or earlier, or none is held back."""

@@ -90,7 +90,6 @@ class Deal:
         self._paid: set[str] = set()
 
     def join(self, hand: Hand) -> None:
-        """Deal to one more worker."""
         self._hands.append(hand)
 
     def is_shared(self, cell: Cell) -> bool:
@@ -99,7 +98,6 @@ class Deal:
 
     @property
     def idle(self) -> bool:
-        """Whether no cell is under way."""
         return not any(hand.under_way for hand in self._hands)
 
     @property
@@ -278,8 +276,6 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of a worker."""
-
     accounts: Mapping[str, UsageTotals]
     calls: CacheStatistics
     lines: tuple[str, ...]

@@ -171,7 +171,6 @@ def take_lock(folder: Path) -> int:
 
 
 def let_go(folder: Path, lock: int) -> None:
-    """Unlock a folder, and remove the file."""
     path = folder / LOCK_FILE
     with suppress(OSError):
         # A folder that was moved meanwhile may have left its name to another run.

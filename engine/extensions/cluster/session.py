@@ -64,8 +64,6 @@ class NoWorkers(Halt):
 
 
 class Worker:
-    """A worker as Ray starts it."""
-
     def __init__(self, code: tuple[CodeFile, ...], setup: bytes) -> None:
         self._worker = CellWorker(code, setup)
 
@@ -82,8 +80,6 @@ class Worker:
 
 @dataclass(eq=False, kw_only=True)
 class Member(Hand):
-    """A worker, as the driver knows it."""
-
     actor: Any
     node: str
     life: str = field(default_factory=lambda: uuid4().hex)

@@ -48,7 +48,6 @@ class Budget:
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever a call is settled."""
         self._listeners.append(listener)
 
     def fits(self, worst: float) -> bool:
@@ -104,8 +103,6 @@ def spending(spent: float, unconfirmed: float, cap: float, tokens: bool) -> str:
 
 
 class ModelBudget:
-    """The run's budget, with the price of one model."""
-
     def __init__(self, budget: Budget, price: Price, unstated: Callable[[float], None]) -> None:
         self.budget = budget
         self._price, self._unstated = price, unstated

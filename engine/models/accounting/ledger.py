@@ -46,7 +46,6 @@ class Latency:
 
     @property
     def pace(self) -> float:
-        """Mean output tokens per second of one call."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
     def told(self) -> dict[str, float]:
@@ -80,7 +79,6 @@ class Stopwatch:
 
 
 def sum_latency(parts: Iterable[Latency]) -> Latency:
-    """The combined latency of all replies."""
     bins: Counter[int] = Counter()
     seconds, tokens = 0.0, 0
     for part in parts:
@@ -146,7 +144,6 @@ class UsageTotals:
 
     @property
     def counted(self) -> float:
-        """Dollars that count towards a cap."""
         return self.dollars + self.unconfirmed
 
     @property

@@ -173,7 +173,6 @@ class RateLimiter:
             self._slots.load_unknown()
 
     def statistics(self) -> LimitStatistics:
-        """Throughput and bottleneck now."""
         now = self._now()
         return LimitStatistics(
             per_second=self._replies.rate(now),
@@ -272,7 +271,6 @@ class RateLimiter:
         return now - sent
 
     def abandoned(self, reservation: Reservation) -> None:
-        """A call was cancelled in flight."""
         self.breaker.abandoned(reservation.sent, self._now())
         self._completed(reservation, None)
 

@@ -246,7 +246,6 @@ class RunDatabase(RunTables):
             self.db.executemany(f"{how} INTO {table} VALUES({marks})", sealed(rows))
 
     def _replace(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Overwrite the rows that have the same keys."""
         self._insert(table, rows, "REPLACE")
 
     def _look_up(self, addresses: Collection[str]) -> None:
