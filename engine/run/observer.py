@@ -134,7 +134,7 @@ async def store_watermark(
             replies = count + added()
             if not exact:
                 replies = min(replies, await asyncio.to_thread(len, store))
-            folder.note(replies=replies, store_id=store.id)
+            folder.change(replies=replies, store_id=store.id or folder.manifest.store_id)
         except (RunFolderError, StoreError) as fault:
             stop_token.stop(StoreFailed(str(fault)))
 

@@ -388,7 +388,7 @@ async def rebuild(
         )
         with folder_made as run:
             missing = await _cells(loaded, run, replies)
-            run.note(replies=len(replies), store_id=replies.id)
+            run.change(replies=len(replies), store_id=replies.id or run.manifest.store_id)
             if run.complete:
                 run.finalize()
             return Rebuilt(run.finished, missing, wrong)

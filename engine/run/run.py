@@ -65,7 +65,7 @@ class Run:
                 prices = PriceList({**prices.models, **folder.manifest.prices})
             priced = prices.named(loaded.sweep.meanings)
             if not folder.manifest.prices and (billed := priced.billed(loaded.sweep.models)):
-                folder.keep_prices(billed)
+                folder.change(prices=billed)
             yield cls(loaded, settings, prices, folder, store, len(dropped))
 
     def accounting(self, before: Mapping[str, UsageTotals]) -> Accounting:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from uuid import uuid4
 
 from msgspec.structs import replace
@@ -16,7 +16,6 @@ from ...cache.writer import GroupCommit
 from ...protocols.datasets.jsonl import jsonl
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import RunFolderError, StoreFailed, UsageError
-from ..models.accounting.prices import Price
 from ..stop import StopToken
 from ..sweep.document import MAX_SWEEP
 from ..sweep.grid import Grid, stored_grid
@@ -258,15 +257,9 @@ class RunFolder:
                 "oversight cache import, or may be paid for again: --allow-missing-replies"
             )
 
-    def note(self, *, replies: int, store_id: str = "") -> None:
-        """Record the number of replies in the store, and the store's id. RunFolderError."""
-        id = store_id or self.manifest.store_id
-        self.manifest = replace(self.manifest, replies=replies, store_id=id)
-        self.database.tell("manifest", encoded(self.manifest))
-
-    def keep_prices(self, prices: Mapping[str, Price]) -> None:
-        """Record the prices with which the run starts. RunFolderError."""
-        self.manifest = replace(self.manifest, prices=prices)
+    def change(self, **fields: Any) -> None:
+        """Record changes of the manifest. RunFolderError."""
+        self.manifest = replace(self.manifest, **fields)
         self.database.tell("manifest", encoded(self.manifest))
 
     def _landed(self, cells: Iterable[RecordedCell]) -> None:

@@ -210,7 +210,7 @@ def test_a_store_with_fewer_replies_than_the_run_saved_is_reported(half):
         run.check_store(lambda: 1, Path("/store"))
         with pytest.raises(RunFolderError, match="1 or more there"):
             run.check_store(lambda: 0, Path("/store"))
-        run.note(replies=1500)
+        run.change(replies=1500)
     with folder(half) as run:
         run.check_store(lambda: 1500, Path("/store"))
         with pytest.raises(RunFolderError) as fault:
