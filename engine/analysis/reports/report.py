@@ -166,9 +166,10 @@ def save_report(results: Results, folder: Path) -> None:
         place.mkdir(exist_ok=True)
     except OSError as exc:
         raise RunFolderError(f"{place} cannot be written: {exc.strerror}") from exc
+    parts = finding(results, short=True)
     for format, ending in ENDINGS.items():
         # Nothing is lost with it: it can be written again from the outcomes.
-        content = [report(results, format).encode(), b"\n"]
+        content = [parts.text(format, None).encode(), b"\n"]
         replace_file(place / f"report.{ending}", content, durable=False)
 
 
