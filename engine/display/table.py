@@ -143,7 +143,7 @@ def _aligned(table: Table, gap: int, width: int | None) -> list[str]:
             for line in zip_longest(*columns, fillvalue="")
         ]  # fmt: skip
 
-    lines = [_spans(table, widths, gap, indent)] if table.spans else []
+    lines = _spans(table, widths, gap, indent) if table.spans else []
     lines += row(table.head)
     last = ""
     for fields, head in zip_longest(table.body, table.heads, fillvalue=""):
@@ -154,13 +154,18 @@ def _aligned(table: Table, gap: int, width: int | None) -> list[str]:
     return lines
 
 
-def _spans(table: Table, widths: Sequence[int], gap: int, indent: str) -> str:
-    """The line of heads above several columns of numbers each."""
-    first, line = table.left, indent + " " * (sum(widths[: table.left]) + gap * table.left)
+def _spans(table: Table, widths: Sequence[int], gap: int, indent: str) -> list[str]:
+    """The lines of heads above several columns of numbers each."""
+    first, start = table.left, indent + " " * (sum(widths[: table.left]) + gap * table.left)
+    heads, sizes = [], []
     for text, count in table.spans:
-        line += text.ljust(sum(widths[first : first + count]) + gap * count)
+        sizes.append(sum(widths[first : first + count]) + gap * count)
+        heads.append(wrap(text, max(sizes[-1] - gap, LEAST)))
         first += count
-    return line.rstrip()
+    return [
+        (start + "".join(part.ljust(size) for part, size in zip(line, sizes, strict=True))).rstrip()
+        for line in zip_longest(*heads, fillvalue="")
+    ]
 
 
 def _name_lines(name: str, width: int) -> list[str]:

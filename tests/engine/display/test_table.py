@@ -68,6 +68,17 @@ def test_a_narrow_terminal_loses_zeros_and_alike_columns_and_no_letter_of_a_name
     ]
 
 
+def test_long_heads_above_several_columns_are_wrapped_over_them():
+    spans = (("judge: weak stated", 2), ("judge: weak stated twice as often", 2))
+    head = ("row", "ASD", "lift", "ASD", "lift")
+    table = Table("t", head, (("debate", "+0.9", "+0.1", "+0.9", "+0.1"),), 1, spans=spans)
+    assert as_text(table).splitlines()[2:5] == [
+        "           judge: weak   judge: weak",
+        "           stated        stated twice",
+        "                         as often",
+    ]
+
+
 def test_no_line_is_wider_than_its_terminal_and_every_word_is_whole():
     name = "an own protocol with settings: patience 12, temper 0.5, stubbornness 3, · sim/judge"
     long = Table("t", ("row", "ASD", "lift"), ((name, "+0.51 [0.4, 0.6]", "–"), ("x", "2", "3")), 1)
