@@ -112,7 +112,7 @@ def test_a_document_without_a_place_for_figures_is_left_alone(tmp_path):
 def test_the_document_of_the_project_has_its_place_and_says_what_each_bench_measures():
     text = report.DOCS.read_text()
     assert text.index(BEGIN) < text.index(END)
-    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == {*BENCHES}
+    assert set(re.findall(r"^- `(\w+)`: ", text, re.MULTILINE)) == {*BENCHES}
 
 
 def _measured(name: str, seconds: float) -> Measured:

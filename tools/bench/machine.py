@@ -22,7 +22,7 @@ def pin(pid: int, which: int) -> None:
 def described() -> str:
     """One line: processor, cores, system and Python; no name of a host, no path."""
     count = len(cores()) or os.cpu_count()
-    pinned = "server and client on one core each" if len(cores()) > 1 else "nothing pinned"
+    pinned = "a core each" if len(cores()) > 1 else "nothing pinned"
     return (
         f"{_processor()}, {count} cores, {platform.system()} {platform.release().split('-')[0]}, "
         f"Python {platform.python_version()}; {pinned}"

@@ -43,4 +43,4 @@ def goals(measured: Sequence[Measured]) -> Table:
 
 
 def _where(measured: Measured) -> str:
-    return f"Measured on {machine.described()}; load {measured.load:.1f} at the end."
+    return f"{machine.described()}; load {measured.load:.1f}."
