@@ -297,12 +297,10 @@ def frontier_finding(
     ledger: float | None = None,
 ) -> Finding:
     """The frontier of a run's rows by lift, or by ASD if some row has no naive judge; and the cost
-    of each row in the order of the report.
-
-    axis: by default dollars if all prices are known and the run cost anything, else tokens. Costs
-    are held fixed. ledger: dollars recorded in the run's ledger; None if it paid nothing.
-    UsageError for dollars with an unknown price, or rows that share no problem.
-    """
+    of each row in the order of the report. axis: by default dollars if all prices are known and the
+    run cost anything, else tokens. Costs are held fixed. ledger: dollars recorded in the run's
+    ledger; None if it paid nothing. UsageError for dollars with an unknown price, or rows that
+    share no problem."""
     if axis is None:
         axis = "tokens" if costs.unpriced or not costs.total.dollars else "dollars"
     if axis == "dollars" and costs.unpriced:

@@ -47,11 +47,9 @@ def asds(every: Judgements, score: str, ways: Sequence[str]) -> dict[str, Influe
 
 def table_spread(file: Path, words: tuple[str, str], score: str) -> tuple[Spread, int, float]:
     """Spread of the difference per question between two settings of a table, its questions, and
-    their number per cluster of the kind with the fewest clusters.
-
-    Questions of one text, and judgements of one judge, depend on each other as far as they do in
-    the table: the design effect is the variance by all kinds of clusters over that by questions.
-    """
+    their number per cluster of the kind with the fewest clusters. Questions of one text, and
+    judgements of one judge, depend on each other as far as they do in the table: the design effect
+    is the variance by all kinds of clusters over that by questions."""
     every = read_judgements(file)
     clusters = (*ways_of(every), "question")
     rows = asds(every, score, clusters)

@@ -199,10 +199,8 @@ def likeliest(probs: Floats) -> Floats:
 
 def alphas(every: Judgements) -> dict[str, Agreement | None]:
     """Krippendorff's alpha over the transcripts with two judges or more, of the answer found
-    likeliest and of the probabilities; apart for those in which one answer is argued.
-
-    Probabilities are in the order in which the answers were shown, where it is known (`order`).
-    """
+    likeliest and of the probabilities; apart for those in which one answer is argued. Probabilities
+    are in the order in which the answers were shown, where it is known (`order`)."""
     verdicts = verdicts_of(every)
     if verdicts is None:
         return {}

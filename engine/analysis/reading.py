@@ -121,12 +121,10 @@ def read_judgements(
     *paths: Path, columns: Mapping[str, str] = MappingProxyType({}), aside: bool = False
 ) -> Judgements:
     """The judgements of tables, study folders, and runs that people judged; `-` is standard input.
-
     Judgements of several paths have the stem of their file as the key `file`. columns: by key, the
     column that has it. aside: also read judgements that a study's own figures leave out.
-    UsageError, with file, line and value, if a line is wrong, contradicts another or repeats it,
-    or if the paths have no judgement.
-    """
+    UsageError, with file, line and value, if a line is wrong, contradicts another or repeats it, or
+    if the paths have no judgement."""
 
     def every() -> Iterator[Judgement]:
         for path in paths:

@@ -85,12 +85,10 @@ NOT_MEASURED = "not measured"
 
 
 def as_text(table: Table, width: int | None = None) -> str:
-    """Columns aligned with spaces, for a terminal or a log.
-
-    width: columns of the terminal; None for no limit. In a narrow terminal, columns with one value
-    stand above the table, zeros before a decimal point go, the last columns are left out, and names
-    continue in a second line. A word is broken only if it is longer than its column.
-    """
+    """Columns aligned with spaces, for a terminal or a log. width: columns of the terminal; None
+    for no limit. In a narrow terminal, columns with one value stand above the table, zeros before a
+    decimal point go, the last columns are left out, and names continue in a second line. A word is
+    broken only if it is longer than its column."""
     gap = GAP
     if width and _taken(table, gap) > width:
         gap -= 1
@@ -257,9 +255,7 @@ def as_markdown(table: Table) -> str:
 
 def markdown_text(text: str) -> str:
     """Escape text for Markdown: no HTML, emphasis, code, link, image or border comes of it.
-
-    Brackets stay bare unless they would make a link, so that intervals remain readable.
-    """
+    Brackets stay bare unless they would make a link, so that intervals remain readable."""
     return text.translate(MARKDOWN).replace("](", r"]\(").replace("][", r"]\[")
 
 

@@ -135,10 +135,8 @@ class Document:
 
     def make_inert(self, why: str, is_users: bool, noted: Iterable[str] = ()) -> None:
         """Load nothing that a run folder alone names; `set` then adds the flags of its run.
-
         is_users: whether the document is the user's sweep file, and not the run folder's. noted:
-        names that the user gave when this machine made the run.
-        """
+        names that the user gave when this machine made the run."""
         self._noted = frozenset(noted)
         self.inert, self._own = why, frozenset(texts_of(self.value) if is_users else ())
 
@@ -168,11 +166,8 @@ class Document:
         all: str = "",
         printed: str = "",
     ) -> UsageError:
-        """An error about an unknown name, with the nearest known one.
-
-        all: heading of the list of known names; if empty, `settings of` their owner.
-        printed: printed instead of that list.
-        """
+        """An error about an unknown name, with the nearest known one. all: heading of the list of
+        known names; if empty, `settings of` their owner. printed: printed instead of that list."""
         names = list(options)
         near = suggestion(str(key[-1]), names, cutoff=0.5)
         owner = next((f" of {part}" for part in key[-2::-1] if isinstance(part, str)), "")

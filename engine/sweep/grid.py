@@ -282,10 +282,9 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def baselines(rows: Sequence[GridRow]) -> dict[int, int]:
-    """Return, by row, the naive row that it is compared with: same judge, same prompts.
-
-    If several differ only in their prompts, the one of the same prompt set is taken, else the
-    first. Rows without a naive row are left out."""
+    """Return, by row, the naive row that it is compared with: same judge, same prompts. If several
+    differ only in their prompts, the one of the same prompt set is taken, else the first. Rows
+    without a naive row are left out."""
     naive: dict[tuple[str, str], dict[str, int]] = {}
     for n, row in enumerate(rows):
         if row.naive:

@@ -66,9 +66,7 @@ def read_python_sweep(text: str, problems: tuple[Problem, ...]) -> SweepFile:
 
 def _without_refused(part: Any, settings: Sections) -> Any:
     """Return a role without our default temperature if its model accepts none, as `auto` does.
-
-    Another value is kept, and refused later with the reason.
-    """
+    Another value is kept, and refused later with the reason."""
     if isinstance(part, tuple):
         return tuple(_without_refused(item, settings) for item in part)
     if not is_dataclass(part) or isinstance(part, type):

@@ -56,13 +56,10 @@ def class_named(
     noun: str,
     heading: str,
 ) -> type[Base]:
-    """The class that a node of the sweep file is named after.
-
-    catalogue: built-in classes, which no entry point can replace. base: required base class.
-    group: entry-point group. what, heading: words of the error about an unknown name.
-
-    Raises: UsageError for an unknown name, a failed import or another kind of object.
-    """
+    """The class that a node of the sweep file is named after. catalogue: built-in classes, which no
+    entry point can replace. base: required base class. group: entry-point group. what, heading:
+    words of the error about an unknown name. Raises: UsageError for an unknown name, a failed
+    import or another kind of object."""
     name = node.name
     if name in catalogue:
         return catalogue[name]
@@ -77,13 +74,10 @@ def class_named(
 
 
 def load_problems(node: Node, folder: Path, seed: int = 0) -> Loaded:
-    """The problems of the data set that the node is named after.
-
-    folder: base of relative paths in the file; paths given by a flag are relative to the working
-    directory. seed: the loader's, unless its settings name one.
-
-    Raises: UsageError for wrong settings, DatasetError for wrong data.
-    """
+    """The problems of the data set that the node is named after. folder: base of relative paths in
+    the file; paths given by a flag are relative to the working directory. seed: the loader's,
+    unless its settings name one. Raises: UsageError for wrong settings, DatasetError for wrong
+    data."""
     name, settings = node.name, node.value
     if name != "bundled":
         values = settings.values() if isinstance(settings, dict) else (settings,)

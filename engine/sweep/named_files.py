@@ -35,14 +35,12 @@ KEY: Key = ("prompts",)
 def prompt_sets(
     document: Document, folder: Path, default: PromptSet, recorded: Changes | None = None
 ) -> tuple[tuple[PromptSet, ...], Changes]:
-    """Every prompt set of `prompts` (a list is an axis), and the blocks read from files for them.
-
-    A set is `default`, the name of another set that ships with the program, the path of a file, or
-    a mapping of changed sections. The mapping may name the set that it changes under `set`, and has
-    a `name`, or is named after the changed blocks and its digest. default: with the words of the
+    """Every prompt set of `prompts` (a list is an axis), and the blocks read from files for them. A
+    set is `default`, the name of another set that ships with the program, the path of a file, or a
+    mapping of changed sections. The mapping may name the set that it changes under `set`, and has a
+    `name`, or is named after the changed blocks and its digest. default: with the words of the
     protocols here. recorded: blocks stored in a run folder, used instead of the files. UsageError
-    names the line and the fix.
-    """
+    names the line and the fix."""
     reader = _SetReader(document, folder, default, recorded or {})
     sets = tuple(
         map(reader.read, Node(document, KEY, document.value.get(KEY[0], "default")).alternatives())

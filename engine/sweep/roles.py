@@ -146,10 +146,8 @@ def protocols(
     skipped: list[str] | None = None,
 ) -> Iterator[Protocol]:
     """Every protocol of a `protocols` section with every agent, every judge and every prompt set.
-
     The section is a mapping from kinds to settings, or a list of such mappings and of bare kinds.
-    skipped: list that collects notes on rows left out; with None, such rows are errors.
-    """
+    skipped: list that collects notes on rows left out; with None, such rows are errors."""
     seats, benches = list(agents), list(judges)
     words = list(sets) or [default_prompts()]
     faults = Faults()
@@ -272,9 +270,7 @@ def _tempered(
     document: Document, point: RoleSettings, request_settings: Mapping[str, Any], *names: str
 ) -> RoleSettings:
     """`point` without `auto` temperatures, and with None for those that its model does not accept.
-
-    request_settings: of its model. names: the settings to decide; by default `temperature`.
-    """
+    request_settings: of its model. names: the settings to decide; by default `temperature`."""
     names = names or ("temperature",)
     settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
     is_simulated = request_settings["model"].startswith(PREFIX)

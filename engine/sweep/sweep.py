@@ -89,12 +89,10 @@ def report_rows(protocols: Iterable[Protocol]) -> tuple[Row, ...]:
 
 
 def with_short_names(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows with labels that say only what tells them apart in this sweep.
-
-    A protocol is called by its kind and the settings in which rows of this kind differ. A model is
-    called by the last part of its name where that is unique; `sim/` stays. Judges of one model are
-    called by their kinds, and judges of one kind by their models.
-    """
+    """The rows with labels that say only what tells them apart in this sweep. A protocol is called
+    by its kind and the settings in which rows of this kind differ. A model is called by the last
+    part of its name where that is unique; `sim/` stays. Judges of one model are called by their
+    kinds, and judges of one kind by their models."""
     models = dict.fromkeys(model for row in rows for model in models_in(row.settings))
     ends = Counter(model.rpartition("/")[2].lower() for model in models)
     brief = {
@@ -247,14 +245,11 @@ class Sweep(Grid):
     rows: tuple[Row, ...]
 
     def cells(self, ended: Sequence[int] = ()) -> Iterator[Cell]:
-        """Every cell once, lazily, always in the same order.
-
-        The outermost loop is over problems, so that a sweep stopped early has covered every row and
-        that neighbouring cells ask different models. The worlds of a problem come next to each
-        other, so that their common calls are shared while in flight.
-
-        ended: by place, not 0 for a cell to leave out. It may change while cells are taken.
-        """
+        """Every cell once, lazily, always in the same order. The outermost loop is over problems,
+        so that a sweep stopped early has covered every row and that neighbouring cells ask
+        different models. The worlds of a problem come next to each other, so that their common
+        calls are shared while in flight. ended: by place, not 0 for a cell to leave out. It may
+        change while cells are taken."""
         return chain.from_iterable(self.cells_of(n, ended) for n in range(len(self.problems)))
 
     def cells_of(self, number: int, ended: Sequence[int] = ()) -> Iterator[Cell]:
@@ -278,10 +273,8 @@ class Sweep(Grid):
     @cached_property
     def identity(self) -> str:
         """Digest, 64 hex digits: equal for sweeps whose finished run folders would be equal.
-
-        Limits, prices and file names do not count: a run resumes after they change. The code of
-        its rows is compared by itself, row by row.
-        """
+        Limits, prices and file names do not count: a run resumes after they change. The code of its
+        rows is compared by itself, row by row."""
         return joined_digest(
             self.name,
             str(self.seed),

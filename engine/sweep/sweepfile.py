@@ -144,12 +144,10 @@ def read_sweep_file(
     inert: str = "",
     is_users: bool = True,
 ) -> SweepFile:
-    """Read and check a whole sweep file; nothing is sent.
-
-    overrides: `a.b=c` of `--set`. limit: maximum number of problems, taken from the front. inert,
-    is_users: as in `Document.make_inert`, for the file of a run folder or the user's replacement.
-    UsageError names file, line, key, value and remedy.
-    """
+    """Read and check a whole sweep file; nothing is sent. overrides: `a.b=c` of `--set`. limit:
+    maximum number of problems, taken from the front. inert, is_users: as in `Document.make_inert`,
+    for the file of a run folder or the user's replacement. UsageError names file, line, key, value
+    and remedy."""
     document = Document.read(path)
     document.make_inert(inert, is_users)
     for assignment in overrides:
@@ -165,9 +163,7 @@ def checked_sweep(
     prompts: Mapping[str, Mapping[str, str]] | None = None,
 ) -> SweepFile:
     """The checked sweep of a document. path: its file, for relative paths and the default name.
-
-    problems, prompts: those stored in a run folder, used instead of those the document names.
-    """
+    problems, prompts: those stored in a run folder, used instead of those the document names."""
     value = document.value
     tops = {field.name for field in fields(Top)}
     faults = Faults()
@@ -276,7 +272,6 @@ def _problems(
     node: Node, folder: Path, seed: int
 ) -> tuple[tuple[Problem, ...], tuple[str, ...], tuple[str, ...]]:
     """Return the problems of all data sets in order, their pins, and notes on left-out rows.
-
     UsageError for an id that occurs twice."""
     problems: dict[str, Problem] = {}
     pins: list[str] = []
@@ -392,11 +387,9 @@ def check_names(
 def check_use(
     document: Document, models: Mapping[str, Any], providers: Mapping[str, Any], used: Iterable[str]
 ) -> None:
-    """Check that the sweep uses every model and every own server that has settings.
-
-    used: the models of the sweep. Models that only the file names, and a flag replaced, are
-    allowed too. UsageError names settings without a use.
-    """
+    """Check that the sweep uses every model and every own server that has settings. used: the
+    models of the sweep. Models that only the file names, and a flag replaced, are allowed too.
+    UsageError names settings without a use."""
     mentioned = {*used, *(model for _, model in _mentions(document.written()))}
     known_models = sorted(name for name in mentioned if "/" in name)
     for name in models:

@@ -47,12 +47,10 @@ the judge its own words as if a program had computed them."""
 
 
 def calculate(expression: str) -> str:
-    """The value of an arithmetic expression, or a text that starts with `error:`.
-
-    Numbers, parentheses, + - * / // % ** and unary minus and plus; at most 200 characters,
-    50 levels and 10,000 bits. Integers are exact; 10 / 4 is 2.5, 10 / 5 is 2. No error text
-    repeats anything of the expression.
-    """
+    """The value of an arithmetic expression, or a text that starts with `error:`. Numbers,
+    parentheses, + - * / // % ** and unary minus and plus; at most 200 characters, 50 levels and
+    10,000 bits. Integers are exact; 10 / 4 is 2.5, 10 / 5 is 2. No error text repeats anything of
+    the expression."""
     if len(expression) > MAX_EXPRESSION:
         return f"error: longer than {MAX_EXPRESSION} characters"
     if not _ARITHMETIC.issuperset(expression):
@@ -208,11 +206,8 @@ class CodeEnded(Exception):
 
 def run_code(*parts: str) -> object:
     """The value of the last part of some code. CodeEnded; ToolMissing if the interpreter is not
-    installed.
-
-    Each use starts a new interpreter, within some milliseconds, so that no state is kept between
-    uses. Parts share their names, and no open string of one swallows the next.
-    """
+    installed. Each use starts a new interpreter, within some milliseconds, so that no state is kept
+    between uses. Parts share their names, and no open string of one swallows the next."""
     try:
         from pydantic_monty import CollectString, Monty, MontyCrashedError, MontyError
     except ImportError:

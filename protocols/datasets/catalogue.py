@@ -44,10 +44,8 @@ LOADERS: LazyRegistry[type[Loader]] = LazyRegistry(
 
 def loader(name: str, settings: object, kind: type[Loader] | None = None) -> Loader:
     """The loader called `name`, with these settings. ValueError names the setting that is wrong.
-
     settings: a mapping by name, or the value of the one setting without a default. kind: the class
-    of a loader that is not in LOADERS.
-    """
+    of a loader that is not in LOADERS."""
     if kind is None:
         if name not in LOADERS:
             raise ValueError(unknown("loader", name, sorted(LOADERS)))

@@ -151,11 +151,9 @@ class LeakageCheck:
 
 
 def leakage_check(problems: Iterable[Problem]) -> LeakageCheck:
-    """Try every rule of form on the problems. ValueError without problems.
-
-    Two or more answers, any values: a pick is right if no answer has a higher value. Problems
-    are taken as independent, also those that share a passage.
-    """
+    """Try every rule of form on the problems. ValueError without problems. Two or more answers, any
+    values: a pick is right if no answer has a higher value. Problems are taken as independent, also
+    those that share a passage."""
     problems = tuple(problems)
     if not problems:
         raise ValueError("no problems: a leakage check needs at least one")
@@ -211,11 +209,9 @@ def _found(hits: int, n: int, level: float) -> bool:
 
 
 def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Interval of a share of n trials (Wilson 1927, JASA 22); n may be an effective number.
-
-    Within [0, 1], contains the share, and has positive width even at 0 and 1. ValueError for a
-    share outside [0, 1], or n <= 0.
-    """
+    """Interval of a share of n trials (Wilson 1927, JASA 22); n may be an effective number. Within
+    [0, 1], contains the share, and has positive width even at 0 and 1. ValueError for a share
+    outside [0, 1], or n <= 0."""
     if not (0 <= share <= 1 and n > 0):
         raise ValueError(f"a share of {share} in {n} trials")
     z = NormalDist().inv_cdf((1 + level) / 2)

@@ -182,12 +182,10 @@ REJECT = "The proposed answer is not right."
 
 
 def proposals(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
-    """Two proposals per problem: its right answer, and a wrong one drawn from the seed and from
-    the text of the problem.
-
-    So proposals are as often right as wrong. Both are in one group, which a bootstrap keeps
-    together. ValueError for answers that differ in degree: none of them can be accepted.
-    """
+    """Two proposals per problem: its right answer, and a wrong one drawn from the seed and from the
+    text of the problem. So proposals are as often right as wrong. Both are in one group, which a
+    bootstrap keeps together. ValueError for answers that differ in degree: none of them can be
+    accepted."""
     for problem in problems:
         question, best = problem.question, problem.best
         if question.graded or is_graded(problem.values):
@@ -256,10 +254,8 @@ class Loader(ABC):
 
     @abstractmethod
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:
-        """The problems, with distinct ids. DatasetError where a file is wrong.
-
-        root: where relative paths start; the folder of the sweep file, as a rule.
-        """
+        """The problems, with distinct ids. DatasetError where a file is wrong. root: where relative
+        paths start; the folder of the sweep file, as a rule."""
 
     def read(self, root: Path = Path()) -> tuple[tuple[Problem, ...], Notes]:
         """The problems, and what reading left out or changed."""

@@ -90,10 +90,8 @@ class Graded(NamedTuple):
 def read_tasks(
     path: Path, checker: Checker, question: str = "question", answers: str = ""
 ) -> tuple[Task, ...]:
-    """The tasks of a file, with distinct ids. DatasetError for the first wrong row.
-
-    question, answers: names of columns. answers: empty if an agent is to write them.
-    """
+    """The tasks of a file, with distinct ids. DatasetError for the first wrong row. question,
+    answers: names of columns. answers: empty if an agent is to write them."""
     tasks, lines = list[Task](), dict[str, int]()
     for line, row in strict(each_record(path)):
         try:
@@ -202,11 +200,9 @@ def _answer(one: Graded) -> Answer:
 
 def pairs(proposals: Sequence[Graded]) -> tuple[list[Problem], Counter[str]]:
     """For each task a right and a wrong proposal, as the two answers of a problem, and the number
-    of tasks without both, by reason. Labels are not drawn yet.
-
-    Among the first proposals the pair is chosen that balances the rules of the leakage check.
-    Answers that others wrote belong to the task that their group names.
-    """
+    of tasks without both, by reason. Labels are not drawn yet. Among the first proposals the pair
+    is chosen that balances the rules of the leakage check. Answers that others wrote belong to the
+    task that their group names."""
     by_task = defaultdict[str, dict[bool, list[Graded]]](lambda: {True: [], False: []})
     missing, problems, balance = Counter[str](), list[Problem](), Balance()
     for one in proposals:

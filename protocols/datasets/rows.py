@@ -135,12 +135,9 @@ def strict(rows: Iterable[tuple[int, T | DatasetError]]) -> Iterator[tuple[int, 
 
 def each_record(path: Path) -> Iterator[tuple[int, Row | DatasetError]]:
     """(line, row) of each row of a file; of Parquet and Arrow the number of the row. A wrong row is
-    yielded as its error, and reading goes on.
-
-    The ending names the form: .csv, .tsv, .parquet, .arrow or .feather, or one of these and .gz.
-    Any other file is JSON. Values of CSV and TSV are text. DatasetError for a file that cannot be
-    read as a whole, or has no rows.
-    """
+    yielded as its error, and reading goes on. The ending names the form: .csv, .tsv, .parquet,
+    .arrow or .feather, or one of these and .gz. Any other file is JSON. Values of CSV and TSV are
+    text. DatasetError for a file that cannot be read as a whole, or has no rows."""
     kind, file = ending(path), str(path)
     if kind in (PARQUET, *ARROW):
         yield from _counted(file, enumerate(_arrow_rows(path, kind == PARQUET), 1))
@@ -154,13 +151,10 @@ def each_row(
     file: str, data: bytes, model: type[RowModel]
 ) -> Iterator[tuple[int, RowModel | DatasetError]]:
     """(line, row) of every row, checked against `model`; lines count from 1. A wrong row is yielded
-    as its error, and reading goes on.
-
-    data: one JSON object per line, read lazily, without blank lines; or a JSON array of objects, or
-    an object that names them, whose line is the number of the row; or a single object as one row.
-    UTF-8, or UTF-16 with a byte order mark. DatasetError for a file that cannot be read as a whole,
-    or has no rows.
-    """
+    as its error, and reading goes on. data: one JSON object per line, read lazily, without blank
+    lines; or a JSON array of objects, or an object that names them, whose line is the number of the
+    row; or a single object as one row. UTF-8, or UTF-16 with a byte order mark. DatasetError for a
+    file that cannot be read as a whole, or has no rows."""
     for line, value in _objects(file, data):
         if isinstance(value, DatasetError):
             yield line, value
@@ -280,12 +274,10 @@ def csv_rows(
     file: str, data: bytes, delimiter: str = ","
 ) -> Iterator[tuple[int, Row | DatasetError]]:
     """(line, row) of each record of a table, keyed by the names of the columns on the first line.
-
     Fields may hold line breaks. Blank records are skipped, and so are columns without a name, as
     Excel leaves them at the end; a first line such as `sep=;` names the delimiter. A record with
-    another number of fields is yielded as its error. DatasetError for a file that cannot be read
-    as a whole, or has no records.
-    """
+    another number of fields is yielded as its error. DatasetError for a file that cannot be read as
+    a whole, or has no records."""
     csv.field_size_limit(MAX_FIELD)
     text, before = decoded(file, data), 0
     head, _, body = text.partition("\n")

@@ -36,10 +36,8 @@ _LETTERS = str.maketrans(
 
 
 def number(text: str) -> Decimal | None:
-    """The number that `text` states; None if it is not one, or exceeds MAX_NUMBER_LENGTH.
-
-    Reads `$1,248.00`, `-3`, `.5`, `18.` and `40%` (as 40). No exponents: nothing is astronomical.
-    """
+    """The number that `text` states; None if it is not one, or exceeds MAX_NUMBER_LENGTH. Reads
+    `$1,248.00`, `-3`, `.5`, `18.` and `40%` (as 40). No exponents: nothing is astronomical."""
     bare = text.translate(_LETTERS).strip().removesuffix(".").removesuffix("%")
     if 0 < len(bare) <= MAX_NUMBER_LENGTH and _PLAIN.fullmatch(bare) and bare.strip("-."):
         return Decimal(bare.replace(",", ""))
@@ -61,10 +59,8 @@ def sense(text: str) -> Decimal | str:
 
 
 def is_apart(truth: Decimal, final: Decimal) -> bool:
-    """Whether a number is of the truth's kind (whole, sign) but not a rounding of it.
-
-    Apart: by one unit or more in the last place of the coarser of the two.
-    """
+    """Whether a number is of the truth's kind (whole, sign) but not a rounding of it. Apart: by one
+    unit or more in the last place of the coarser of the two."""
     places = min(len(number_text(value).partition(".")[2]) for value in (final, truth))
     return (
         abs(final - truth) >= Decimal(1).scaleb(-places)

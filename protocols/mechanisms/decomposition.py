@@ -121,12 +121,10 @@ async def commit(
     ending: Callable[[tuple[Turn, ...], T], Turn],
 ) -> Commitment[T] | None:
     """The entries that the seat commits to on this transcript (a form). None if it lists nothing.
-
     most: maximum number of entries, without the added one. ending: makes the added entry from the
     others and the further values. A seat that lists more is asked once more. Unreadable if the
     second list is too long as well, or if a reply is not a list. Every entry is escaped, and cut
-    with a mark at the speaker's word limit.
-    """
+    with a mark at the speaker's word limit."""
     prompt, asker = seat.prompt, seat
     for asked_again in (False, True):
         listed = await asker.fill(form, transcript, ask)

@@ -74,12 +74,10 @@ class Sampling:
         return min(1.0, 2 * math.exp(-2 * votes * self._error**2))
 
     def gain(self, statements: int, votes: int | None = None) -> float:
-        """Maximum gain from overstating the product of this many probabilities.
-
-        votes: of the judge. None for a judge that states probabilities: it accepts errors below
-        `threshold`. With votes, nearly all errors below `far` may pass, and larger ones pass with
-        probability at most `failure_of`. Both bounds are reached if each probability is as far
-        below 1 as may pass."""
+        """Maximum gain from overstating the product of this many probabilities. votes: of the
+        judge. None for a judge that states probabilities: it accepts errors below `threshold`. With
+        votes, nearly all errors below `far` may pass, and larger ones pass with probability at most
+        `failure_of`. Both bounds are reached if each probability is as far below 1 as may pass."""
         if votes is None:
             return 1 - (1 - self.threshold) ** statements
         return min(1.0, 1 - (1 - self.far) ** statements + self.failure_of(votes))

@@ -219,12 +219,10 @@ def follows(claim: str, subclaims: list[str], needed: int, words: PromptSet) -> 
 
 
 def chained(levels: Sequence[Level], label: float) -> float:
-    """The probability of the top claim, in [0, 1].
-
-    From the leaf up, the picked subclaim has the probability from the level below, and the leaf has
-    `label`. If the truth was said to be lower, the level below is about the opposite. It can make
-    the subclaim less likely but not more: a failed case against a claim proves nothing.
-    """
+    """The probability of the top claim, in [0, 1]. From the leaf up, the picked subclaim has the
+    probability from the level below, and the leaf has `label`. If the truth was said to be lower,
+    the level below is about the opposite. It can make the subclaim less likely but not more: a
+    failed case against a claim proves nothing."""
     p = label
     for depth, level in reversed(list(enumerate(levels))):
         if level.truth_is == "lower" and depth < len(levels) - 1:

@@ -87,11 +87,9 @@ Read: TypeAlias = Callable[[str, int, int], Statement[_Read] | None]
 
 
 def readable(reply: Reply) -> str:
-    """The text that may be read for an answer, without private thoughts.
-
-    Of a truncated reply all but its last word, which may be half a word or half a number.
-    Declined if the model refused, whatever it wrote: a refusal is not an answer.
-    """
+    """The text that may be read for an answer, without private thoughts. Of a truncated reply all
+    but its last word, which may be half a word or half a number. Declined if the model refused,
+    whatever it wrote: a refusal is not an answer."""
     if reply.outcome == "refused":
         raise unreadable("refused", reply)
     text = reply.text
@@ -216,10 +214,8 @@ def undressed(line: str) -> str:
 
 
 def label_at(text: str, labels: Sequence[str]) -> tuple[int, str] | None:
-    """The place of the label that opens a text, in any dress, and the text behind it.
-
-    Its case does not matter where that leaves one label.
-    """
+    """The place of the label that opens a text, in any dress, and the text behind it. Its case does
+    not matter where that leaves one label."""
     text = text.lstrip(OPENING)
     if label := _label_at(text, labels):
         return label
@@ -259,9 +255,7 @@ def _length(label: tuple[str, int]) -> int:
 
 def number_at(text: str) -> tuple[float, bool, str] | None:
     """The number that opens a text, in any dress; whether it has a percent sign; the text behind.
-
-    None for no number, or for a part of a range, a fraction or a word.
-    """
+    None for no number, or for a part of a range, a fraction or a word."""
     bare = text.lstrip(_BEFORE_NUMBER)
     for word in _ABOUT if bare[:1].isalpha() else ():
         if bare[: len(word)].lower() == word:

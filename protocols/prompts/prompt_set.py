@@ -173,11 +173,9 @@ class PromptSet:
     @memoized
     def fill(self, block: str, /, **values: "int | Words | Answer") -> Words:
         """A block of instructions with its placeholders filled in, except the label of the answer
-        to argue for. An answer is shown by its label.
-
-        PromptError unless `values` are exactly the block's placeholders, so that no set can use an
-        unfilled one. TypeError for a value that may come from a participant.
-        """
+        to argue for. An answer is shown by its label. PromptError unless `values` are exactly the
+        block's placeholders, so that no set can use an unfilled one. TypeError for a value that may
+        come from a participant."""
         if block in data_blocks():
             raise PromptError(f"{block} is not a block of instructions: its text may be anyone's")
         for name, value in values.items():

@@ -469,12 +469,9 @@ def _shown_figure() -> "type[Figure]":
 
 
 def save(figure: "Figure", path: Path, identity: str, style: str = "column") -> None:
-    """Write a figure as path's ending says; equal figures give equal bytes. UsageError.
-
-    A folder that is missing is made.
-
-    identity: of the sweep, and where its replies came from, for the file's description.
-    """
+    """Write a figure as path's ending says; equal figures give equal bytes. UsageError. A folder
+    that is missing is made. identity: of the sweep, and where its replies came from, for the file's
+    description."""
     import matplotlib as mpl
 
     ending = path.suffix.removeprefix(".").lower()

@@ -412,9 +412,7 @@ class SecondaryMeasures:
     ) -> tuple[Influences | None, Influences | None]:
         """How often the judge was right where the agent chose right, and wrong where it chose
         wrong, in the worlds of the answers chosen: problem by problem, the mean over its draws.
-
-        judged_right: the accuracy of the judge in each cell of the row, NaN without a verdict.
-        """
+        judged_right: the accuracy of the judge in each cell of the row, NaN without a verdict."""
         chosen = self._columns[row].get(("choice", "chose"))
         if chosen is None:
             return None, None

@@ -63,11 +63,8 @@ def _opened(
 
 def write_frames(source: FrameSource, folder: Path, format: FrameFormat) -> dict[str, int]:
     """Write every table into a folder, `cells.parquet` and so on, all of them or none; how many
-    lines each has.
-
-    folder: must be there. UsageError where pyarrow is needed and not installed; RunFolderError for
-    a full disk.
-    """
+    lines each has. folder: must be there. UsageError where pyarrow is needed and not installed;
+    RunFolderError for a full disk."""
     about = _about(source)
     unfinished = {name: folder / f".{name}.{format}.{os.getpid()}" for name in source.tables}
     try:

@@ -214,11 +214,8 @@ def dimensions(rows: Sequence[GridRow]) -> list[str]:
 
 def pivot(results: Results, by: Sequence[str]) -> list[PivotLine]:
     """Means of the measures for each combination of the dimensions `by`: naive judges, then the
-    rest, the largest ASD first.
-
-    A mean is over the problems that all rows of the group have; its interval is over problems, as
-    of every row. UsageError for no dimension.
-    """
+    rest, the largest ASD first. A mean is over the problems that all rows of the group have; its
+    interval is over problems, as of every row. UsageError for no dimension."""
     for name in by:
         if name not in DIMENSIONS:
             raise UsageError(unknown("dimension of rows", name, DIMENSIONS))
@@ -247,10 +244,8 @@ def group_pairs(
     rows: Sequence[GridRow], by: str, baseline: str | None, texts: Sequence[str]
 ) -> dict[tuple[str, str], list[tuple[int, int]]]:
     """By pair of groups, the pairs of their rows that have the other names in common; a row without
-    an agent pairs with any. By default of all groups, or of each with the baseline.
-
-    UsageError for an unknown group, and if no two groups have such rows.
-    """
+    an agent pairs with any. By default of all groups, or of each with the baseline. UsageError for
+    an unknown group, and if no two groups have such rows."""
     groups: dict[str, list[int]] = {}
     for n, row in enumerate(rows):
         if value := value_of(row, by):

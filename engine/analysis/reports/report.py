@@ -183,14 +183,11 @@ def finding(
     short: bool = False,
     every_note: bool = False,
 ) -> Finding:
-    """The report as parts: the rows and, with all notes, verdicts and bounds.
-
-    measures: with JSE, EAS, slopes, further measures, and all notes, which JSON always has;
-    every_note: with all notes. sections: further analyses of one list each, each under its key in
-    JSON. columns: of the rows, by their names in JSON; () for all. sort: the column whose largest
-    value is first. short: in text, many rows are averaged in groups. UsageError for an unknown
-    column.
-    """
+    """The report as parts: the rows and, with all notes, verdicts and bounds. measures: with JSE,
+    EAS, slopes, further measures, and all notes, which JSON always has; every_note: with all notes.
+    sections: further analyses of one list each, each under its key in JSON. columns: of the rows,
+    by their names in JSON; () for all. sort: the column whose largest value is first. short: in
+    text, many rows are averaged in groups. UsageError for an unknown column."""
     names, notes = naming(results.rows), tuple(notes_of(results))
     shown_notes = notes if every_note or measures else ()
     rows = arranged(_rows(results, names), columns, sort)

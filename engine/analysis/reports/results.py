@@ -280,14 +280,10 @@ def collect(
     origins: tuple[str, ...] = (),
     interval: Interval | None = None,
 ) -> Results:
-    """Score every row of a sweep by its outcomes so far.
-
-    mixed: addresses of the rows whose cells are of several codes. origins: of the replies.
-    interval: None for the sweep's.
-
-    A problem counts in a row once all its worlds of a draw have verdicts; its measures are means
-    over such draws. Problems are random, and a group of problems is drawn together.
-    """
+    """Score every row of a sweep by its outcomes so far. mixed: addresses of the rows whose cells
+    are of several codes. origins: of the replies. interval: None for the sweep's. A problem counts
+    in a row once all its worlds of a draw have verdicts; its measures are means over such draws.
+    Problems are random, and a group of problems is drawn together."""
     table = OutcomeTable(sweep)
     for record in records:
         table.add(record)

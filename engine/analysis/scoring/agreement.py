@@ -45,12 +45,11 @@ class Calibration:
 
 
 def calibration(p: Floats, outcome: Floats, cluster: Places) -> Calibration:
-    """Murphy's (1973) decomposition over bins of equal width, and the debiased calibration error
-    of Kumar, Liang and Ma (2019, arXiv:1909.10155): in a bin of n with share s the squared distance
-    is too large by s (1 - s) / (n - 1) on average, and by more where verdicts of one `cluster`
-    share their outcome. Bins of one cluster can't be debiased and do not count in that error.
-    ValueError without a question.
-    """
+    """Murphy's (1973) decomposition over bins of equal width, and the debiased calibration error of
+    Kumar, Liang and Ma (2019, arXiv:1909.10155): in a bin of n with share s the squared distance is
+    too large by s (1 - s) / (n - 1) on average, and by more where verdicts of one `cluster` share
+    their outcome. Bins of one cluster can't be debiased and do not count in that error. ValueError
+    without a question."""
     if not len(p):
         raise ValueError("calibration of no question")
     n, base = len(p), float(outcome.mean())
@@ -123,9 +122,7 @@ class Flips:
 
 def flips(alone: Floats, after: Floats) -> Flips:
     """Flips from each question's accuracy, alone and after; a tie of k answers counts 1 / k.
-
-    Several draws of a question are treated as independent between alone and after.
-    """
+    Several draws of a question are treated as independent between alone and after."""
     both = product((alone, 1 - alone), (after, 1 - after))
     return Flips(*(float((before * then).mean()) for before, then in both))
 
@@ -171,11 +168,9 @@ class Agreement:
 def krippendorff_alpha(
     units: Sequence[Sequence[RatedPoint]], clusters: Sequence[Hashable] = ()
 ) -> Agreement | None:
-    """Alpha of ratings; None if no values can be paired, or all are equal.
-
-    units: the values of each unit, points of equal length. clusters: the cluster with which each
-    unit is resampled, such as its problem; by default each unit is its own.
-    """
+    """Alpha of ratings; None if no values can be paired, or all are equal. units: the values of
+    each unit, points of equal length. clusters: the cluster with which each unit is resampled, such
+    as its problem; by default each unit is its own."""
     keys = list(clusters) or list(range(len(units)))
     paired = [(unit, c) for unit, c in zip(units, keys, strict=True) if len(unit) > 1]
     if not paired:

@@ -59,11 +59,9 @@ BETAS = (0.0, 1.0, math.inf)
 
 
 def answer_scores(verdicts: npt.ArrayLike, score: str, compat: Compat = "none") -> Floats:
-    """Score of every answer under every verdict; … × answers, like the verdicts.
-
-    score: a name in `oversight.protocols.scores.ALL_SCORES`; KeyError for another. ValueError for
-    log odds of more than two answers.
-    """
+    """Score of every answer under every verdict; … × answers, like the verdicts. score: a name in
+    `oversight.protocols.scores.ALL_SCORES`; KeyError for another. ValueError for log odds of more
+    than two answers."""
     p: Floats = np.asarray(verdicts, dtype=np.float64)
     scores: Floats
     match score:
@@ -100,10 +98,8 @@ def found_right(verdicts: Floats, best: Flags) -> Floats:
 
 
 def asd_weights(values: npt.ArrayLike, compat: Compat = "none") -> Floats:
-    """Weight of each answer's agent score in ASD: its value minus the mean of the values.
-
-    values: … × answers. With `compat="solib"` the values themselves.
-    """
+    """Weight of each answer's agent score in ASD: its value minus the mean of the values. values: …
+    × answers. With `compat="solib"` the values themselves."""
     table: Floats = np.asarray(values, dtype=np.float64)
     return table if compat == "solib" else table - table.mean(axis=-1, keepdims=True)
 
@@ -128,12 +124,9 @@ def chosen_ends(
 
 
 def propensity(logs: Floats, beta: float, compat: Compat = "none") -> Floats:
-    """Probability that an agent of temperature `beta` argues for each answer; … × answers.
-
-    logs: the log score of each answer in the world that argues for it. Sums to 1; with
-    `compat="solib"` and beta = 0 to the number of tied answers. ValueError if beta is negative or
-    not a number.
-    """
+    """Probability that an agent of temperature `beta` argues for each answer; … × answers. logs:
+    the log score of each answer in the world that argues for it. Sums to 1; with `compat="solib"`
+    and beta = 0 to the number of tied answers. ValueError if beta is negative or not a number."""
     if not beta >= 0:
         raise ValueError(f"softmax temperature {beta} is not in [0, infinity]")
     # Relative to the largest, so that exp never overflows and the sum is at least 1.
@@ -179,11 +172,9 @@ class Bounds:
 
 
 def bounded(worst: Estimate, best: Estimate) -> Ends | None:
-    """Interval of a mean that lies somewhere between two estimated bounds; None without errors.
-
-    It reaches c errors beyond each bound, with Phi(c + gap / error) - Phi(-c) = .95: from the
-    two-sided quantile where the bounds meet to the one-sided one where they are far apart.
-    """
+    """Interval of a mean that lies somewhere between two estimated bounds; None without errors. It
+    reaches c errors beyond each bound, with Phi(c + gap / error) - Phi(-c) = .95: from the
+    two-sided quantile where the bounds meet to the one-sided one where they are far apart."""
     if worst.error is None or best.error is None:
         return worst.interval and best.interval and (worst.interval[0], best.interval[1])
     gap = max(0.0, best.value - worst.value) / max(worst.width, best.width)
@@ -348,11 +339,9 @@ class Scored:
 
     @cached_property
     def extremes(self) -> tuple[Influences, Influences] | None:
-        """Least and most ASD over all that failed and doubtful worlds could have been.
-
-        A doubtful world of two answers whose unread replies leave its verdict within
-        `Judgements.reach` adds no more and no less than those; any other may have every score.
-        """
+        """Least and most ASD over all that failed and doubtful worlds could have been. A doubtful
+        world of two answers whose unread replies leave its verdict within `Judgements.reach` adds
+        no more and no less than those; any other may have every score."""
         low, high = np.broadcast_to(np.array(RANGES[self.score])[:, None, None],
                                     (2, *self.own.shape))  # fmt: skip
         if self.every.reach is not None:

@@ -162,13 +162,11 @@ def contrasts(
     error: ErrorKind = "cr3",
     interval: Interval = "t",
 ) -> tuple[Contrast, ...]:
-    """Contrasts of rows by name, in the order of `pairs`; by default of all pairs.
-
-    Each is over the questions that its two rows share; of rows that are not means over questions,
-    over the judgements of both. equivalence: the margin within which two
-    rows count as equivalent, in units of the score. ValueError for an unknown name, a row against
-    itself, a margin of 0 or less, rows that share no question, or a single cluster.
-    """
+    """Contrasts of rows by name, in the order of `pairs`; by default of all pairs. Each is over the
+    questions that its two rows share; of rows that are not means over questions, over the
+    judgements of both. equivalence: the margin within which two rows count as equivalent, in units
+    of the score. ValueError for an unknown name, a row against itself, a margin of 0 or less, rows
+    that share no question, or a single cluster."""
     chosen = list(itertools.combinations(samples, 2)) if pairs is None else list(pairs)
     for first, second in chosen:
         if wrong := [name for name in (first, second) if name not in samples]:
@@ -258,9 +256,7 @@ def family(
     equivalence: float = MARGIN,
 ) -> tuple[Contrast, ...]:
     """Contrasts that are tested together. agree: as `agreement` has it; figures: differences.
-
-    Identical rows stay in the family: its size must not depend on the data.
-    """
+    Identical rows stay in the family: its size must not depend on the data."""
     corrected = holm([figure.p() for figure in figures])
     every = zip(names, agree, figures, corrected, strict=True)
     return tuple(_decided(*one, equivalence) for one in every)
@@ -285,11 +281,9 @@ def _decided(
 
 
 def holm(ps: Sequence[float]) -> tuple[float, ...]:
-    """p-values corrected by Holm's step-down method (Holm 1979), in the given order.
-
-    The smallest of m is multiplied by m, the next by m - 1 and so on; none may fall below an
-    earlier one, and none exceeds 1.
-    """
+    """p-values corrected by Holm's step-down method (Holm 1979), in the given order. The smallest
+    of m is multiplied by m, the next by m - 1 and so on; none may fall below an earlier one, and
+    none exceeds 1."""
     corrected = [1.0] * len(ps)
     least = 0.0
     for rank, index in enumerate(sorted(range(len(ps)), key=lambda n: ps[n])):
@@ -306,11 +300,9 @@ class RankSet(NamedTuple):
 
 
 def rank_sets(every: Sequence[Contrast]) -> dict[str, RankSet]:
-    """Rank set of each row from the contrasts of all pairs; all hold at once with 95 %.
-
-    Mogstad, Romano, Shaikh and Wilhelm (2024, Review of Economic Studies 91): a row ranks below
-    every row that is better in the family of all differences, here by Holm's method.
-    """
+    """Rank set of each row from the contrasts of all pairs; all hold at once with 95 %. Mogstad,
+    Romano, Shaikh and Wilhelm (2024, Review of Economic Studies 91): a row ranks below every row
+    that is better in the family of all differences, here by Holm's method."""
     names = list(dict.fromkeys(name for one in every for name in (one.first, one.second)))
     best, worst = dict.fromkeys(names, 1), dict.fromkeys(names, len(names))
     for one, p in zip(every, holm([one.p or 1.0 for one in every]), strict=True):

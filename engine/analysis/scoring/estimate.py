@@ -247,10 +247,8 @@ def between(angle: float, degrees: int) -> float:
 
 @lru_cache(maxsize=4096)
 def t_quantile(p: float, degrees: int) -> float:
-    """Quantile of Student's t at probability p in (0, 1), to 12 digits.
-
-    Above 10,000 degrees of freedom the normal quantile, within 0.01 %. ValueError for another p.
-    """
+    """Quantile of Student's t at probability p in (0, 1), to 12 digits. Above 10,000 degrees of
+    freedom the normal quantile, within 0.01 %. ValueError for another p."""
     if not 0 < p < 1:
         raise ValueError(f"a quantile at probability {p}, which is not between 0 and 1")
     if degrees > MANY:

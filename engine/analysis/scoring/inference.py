@@ -334,11 +334,9 @@ class Jackknife:
 def jackknife(
     psi: Floats, shares: Floats, values: Floats, ends: Floats, error: ErrorKind = "cr3"
 ) -> Jackknife | None:
-    """Variances of several values over the same clusters; None if one cluster holds a stratum.
-
-    psi: clusters × strata × values. shares: clusters × strata. ends: 2 × values, NaN for a value
-    without. error: cr1 are plain clustered errors with G - 1 degrees of freedom.
-    """
+    """Variances of several values over the same clusters; None if one cluster holds a stratum. psi:
+    clusters × strata × values. shares: clusters × strata. ends: 2 × values, NaN for a value
+    without. error: cr1 are plain clustered errors with G - 1 degrees of freedom."""
     g, k = shares.shape
     if error == "cr1":
         moved = psi.sum(axis=1)
@@ -401,12 +399,10 @@ def of_questions(
     groups: Sequence[str] | Mapping[str, Keys] = (),
     ends: Ends | None = None,
 ) -> Influences:
-    """The mean of one value per question; a group of questions is one cluster.
-
-    groups: the name of each question's group, "" if it has none; () if no question has one. Or the
-    names of the clusters. ValueError if it is empty, lengths differ, a question occurs twice, or a
-    value is not finite.
-    """
+    """The mean of one value per question; a group of questions is one cluster. groups: the name of
+    each question's group, "" if it has none; () if no question has one. Or the names of the
+    clusters. ValueError if it is empty, lengths differ, a question occurs twice, or a value is not
+    finite."""
     ids, table = tuple(questions), np.asarray(values, dtype=np.float64)
     if not isinstance(groups, Mapping):
         both = zip(ids, groups or ("",) * len(ids), strict=True)
@@ -437,9 +433,7 @@ class Rows(NamedTuple):
 
 def together(rows: Mapping[str, Influences]) -> Rows:
     """Join measures by name over the questions that all share, in the order of the first.
-
-    ValueError without rows or shared questions, or if a question has two groups.
-    """
+    ValueError without rows or shared questions, or if a question has two groups."""
     if not rows:
         raise ValueError("rows to compare: at least one is required")
     first, *others = rows.values()
@@ -548,11 +542,9 @@ def _ends(ends: Sequence[Ends | None]) -> Floats:
 
 
 def jackknifed(value: float, without: Floats, n: int, ends: Ends | None = None) -> Estimate:
-    """An estimate that is not a mean, by its values without each cluster of judgements in turn.
-
-    For smooth functions of means, whose jackknife is CR3. Without ends or pseudo-clusters: only
-    where dozens of clusters show the variation.
-    """
+    """An estimate that is not a mean, by its values without each cluster of judgements in turn. For
+    smooth functions of means, whose jackknife is CR3. Without ends or pseudo-clusters: only where
+    dozens of clusters show the variation."""
     g = len(without)
     if g < 2 or not np.isfinite(without).all():
         return Estimate(value, n, g, reason="it is not defined without some cluster")

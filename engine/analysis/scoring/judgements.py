@@ -200,9 +200,8 @@ class Judgements:
 
     def clusters(self, ways: Sequence[str] = ()) -> dict[str, Keys]:
         """The clusters of these kinds, or of every kind that all judgements have. ValueError for a
-        kind that a judgement lacks, with its line.
-
-        `problem`: the group of a question, or the question; `question`, `line`: each by itself."""
+        kind that a judgement lacks, with its line. `problem`: the group of a question, or the
+        question; `question`, `line`: each by itself."""
         kinds = [kind for kind, codes in self.codes.items() if codes.min(initial=0) >= 0]
         clusters: dict[str, Keys] = {}
         for way in ways or kinds:

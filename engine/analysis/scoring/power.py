@@ -45,11 +45,9 @@ class Spread:
 
 
 def reach(*, power: float = 0.8, degrees: int | None = None) -> float:
-    """Number of standard errors from 0 at which a difference is found with this power.
-
-    degrees: of freedom of t, for few clusters; None for the normal distribution. ValueError unless
-    power lies between 0 and 1.
-    """
+    """Number of standard errors from 0 at which a difference is found with this power. degrees: of
+    freedom of t, for few clusters; None for the normal distribution. ValueError unless power lies
+    between 0 and 1."""
     if not 0 < power < 1:
         raise ValueError(f"power is {power}; it lies between 0 and 1")
     if degrees is None or degrees >= MIN_FOR_NORMAL - 1:
@@ -66,11 +64,9 @@ def questions_needed(
     ends: Ends | None = None,
     interval: Interval = "t",
 ) -> int:
-    """Questions needed to find `difference` with this power.
-
-    size: questions per cluster. ends: the lowest and highest possible difference. ValueError if the
-    difference is 0, or not within the ends.
-    """
+    """Questions needed to find `difference` with this power. size: questions per cluster. ends: the
+    lowest and highest possible difference. ValueError if the difference is 0, or not within the
+    ends."""
     if not difference:
         raise ValueError("no number of questions tells a difference of 0 from none")
     if ends is not None and not ends[0] < difference < ends[1]:
@@ -125,10 +121,8 @@ def mde(
 def design_effect(values: Floats, cluster: Places) -> float:
     """Factor by which clustering inflates the variance of a mean: 1 + (mean size of the others in a
     question's cluster) × correlation (Kish 1965), by the analysis-of-variance correlation; at least
-    1, and 1 if every cluster is a single question.
-
-    Mean cluster size is weighted by questions, sum of n_c^2 / n, and so holds for unequal ones.
-    """
+    1, and 1 if every cluster is a single question. Mean cluster size is weighted by questions, sum
+    of n_c^2 / n, and so holds for unequal ones."""
     sums, sizes = by_cluster(values, cluster)
     n, g = float(sizes.sum()), len(sizes)
     if g < 2 or n == g:

@@ -403,11 +403,9 @@ def fetch_all(name: str, folder: Path, mirror: str | None) -> None:
 
 
 def download(url: str, path: Path, *, sha256: str = "") -> str:
-    """Download `url` to `path`; returns its sha256. An existing file is not fetched again.
-
-    sha256: the required checksum; empty takes any. On a DownloadError `path` is unchanged, and no
-    part of the download is kept.
-    """
+    """Download `url` to `path`; returns its sha256. An existing file is not fetched again. sha256:
+    the required checksum; empty takes any. On a DownloadError `path` is unchanged, and no part of
+    the download is kept."""
     try:
         if path.exists():
             digest = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -252,10 +252,8 @@ class Production:
     async def run(
         self, cache: Cache, stop_token: StopToken, lanes: int, added: Addition | None = None
     ) -> Halt | None:
-        """Write all proposals, `lanes` at a time. Returns why it stopped early, or None.
-
-        Replies in flight at a stop are awaited and saved. When cancelled they are abandoned.
-        """
+        """Write all proposals, `lanes` at a time. Returns why it stopped early, or None. Replies in
+        flight at a stop are awaited and saved. When cancelled they are abandoned."""
 
         async def attempt(id: str) -> Graded | Failure:
             _, task, instruction, repeat = self.items[id]

@@ -58,11 +58,9 @@ def write_logs(
     requests: Callable[[], AbstractContextManager[Reader]] | None,
     folder: Path,
 ) -> list[Path]:
-    """Write a log for each matching row into a folder; the files, row by row.
-
-    requests: opens the store with the requests; None leaves them out. UsageError if no row matches;
-    RunFolderError without a record.
-    """
+    """Write a log for each matching row into a folder; the files, row by row. requests: opens the
+    store with the requests; None leaves them out. UsageError if no row matches; RunFolderError
+    without a record."""
     numbers = rows_that_fit(run, parts)
     results = collect(run.sweep, run.outcomes(), score=score, mixed=run.manifest.mixed)
     folder.mkdir(parents=True, exist_ok=True)

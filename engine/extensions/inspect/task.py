@@ -38,17 +38,13 @@ OUTCOMES: dict[str, Outcome] = {
 def oversight_task(
     protocol: Protocol, problems: Iterable[Problem], *, score: str = "brier", name: str = ""
 ) -> Any:
-    """An `inspect_ai.Task` that runs a protocol on every world of some problems.
-
-    Models have their Inspect names, or names by role: `Agent("role/agent")` is the model of the
-    evaluation unless `--model-role agent=…` names another. Metrics are `asd`, the mean over
-    problems of the agent score difference (Sudhir et al. 2025), and its standard error over
-    problems. An unreadable world counts as the worst verdict for the agent.
-
-    score: a name in oversight.protocols.scores. name: of the task; empty for the protocol's.
-    UsageError, before anything is sent, for an unknown score, a protocol that cannot run on a
-    problem, or one whose calls Inspect's providers do not support.
-    """
+    """An `inspect_ai.Task` that runs a protocol on every world of some problems. Models have their
+    Inspect names, or names by role: `Agent("role/agent")` is the model of the evaluation unless
+    `--model-role agent=…` names another. Metrics are `asd`, the mean over problems of the agent
+    score difference (Sudhir et al. 2025), and its standard error over problems. An unreadable world
+    counts as the worst verdict for the agent. score: a name in oversight.protocols.scores. name: of
+    the task; empty for the protocol's. UsageError, before anything is sent, for an unknown score, a
+    protocol that cannot run on a problem, or one whose calls Inspect's providers do not support."""
     if find_spec("inspect_ai") is None:
         raise UsageError(f"this needs inspect-ai: {install_command('inspect')}")
     from inspect_ai import Task
@@ -91,11 +87,9 @@ async def judged(protocol: Protocol, question: Question, side: Answer, ask: Ask)
 
 
 def difference(worlds: Sequence[Mapping[str, Any]]) -> tuple[float, float | None, int]:
-    """(ASD, its standard error over problems, number of problems with all worlds).
-
-    worlds: `problem`, `value`, `values` of all answers of the problem, and `score`. The error is
-    None for fewer than two problems.
-    """
+    """(ASD, its standard error over problems, number of problems with all worlds). worlds:
+    `problem`, `value`, `values` of all answers of the problem, and `score`. The error is None for
+    fewer than two problems."""
     differences = []
     for _, group in groupby(sorted(worlds, key=itemgetter("problem")), itemgetter("problem")):
         of_problem = list(group)
@@ -183,11 +177,9 @@ def _parts(protocol: Protocol, problems: Mapping[str, Problem], score: str) -> t
 
 async def inspect_ask(call: Call) -> Reply:
     """An `Ask` within a running evaluation: each call is a model event of the current sample.
-
     `provider/name` is the model of that name, `role/NAME` the one that has this role. Replies are
     not stored, so nothing is reused or replayed. UsageError for a call with tools, a response
-    format, an effort or logprobs.
-    """
+    format, an effort or logprobs."""
     from inspect_ai import model as models
 
     request = call.request

@@ -25,11 +25,9 @@ from .server import Responder, simulated
 
 @contextmanager
 def serving(flags: Sequence[str]) -> Iterator[str]:
-    """Run a server while the body runs, and yield its base URL.
-
-    flags: arguments of `python -m oversight.engine.extensions.mock`. The server ends with this
-    process, however that ends. UsageError if it does not start.
-    """
+    """Run a server while the body runs, and yield its base URL. flags: arguments of `python -m
+    oversight.engine.extensions.mock`. The server ends with this process, however that ends.
+    UsageError if it does not start."""
     with Popen(
         [sys.executable, "-m", "oversight.engine.extensions.mock", "--attached", *flags],
         stdin=PIPE,

@@ -122,10 +122,8 @@ def _refusal(rule: Mapping[str, Any], request: _Request) -> VendorRefusal | None
 def vendor_refusal(
     endpoint: Endpoint, body: dict[str, Any], model: str, host: str, version: bytes
 ) -> VendorRefusal | None:
-    """The refusal of a request by the vendor of its model; None if it is served.
-
-    model: the vendor's name for it. host: the first part of the path. version: of Anthropic's API.
-    """
+    """The refusal of a request by the vendor of its model; None if it is served. model: the
+    vendor's name for it. host: the first part of the path. version: of Anthropic's API."""
     checked = _Request(endpoint, body, model, version)
     if checked.of("gone"):
         return VendorRefusal(404, "model_not_found", f"The model `{model}` does not exist")
@@ -144,10 +142,8 @@ def thought_signature(id: str) -> dict[str, Any]:
 
 
 def vendor_model(model: str, version: bytes) -> dict[str, Any] | None:
-    """A model as described by its vendor's Models endpoint; None for an unknown model.
-
-    version: of Anthropic's API, by which its clients are recognised; empty for OpenAI's.
-    """
+    """A model as described by its vendor's Models endpoint; None for an unknown model. version: of
+    Anthropic's API, by which its clients are recognised; empty for OpenAI's."""
     gone = _is(model, "gone")
     ends = next(
         (day for day, pattern in _table()["ends"].items() if re.match(pattern, model)), None

@@ -150,10 +150,8 @@ def filler(call: Call) -> Reply:
 
 
 def simulated(provider: SimulatedModels) -> Responder:
-    """A responder of simulated models. provider: has them by their names on the wire.
-
-    Each repetition of a call is a new draw, as with real models.
-    """
+    """A responder of simulated models. provider: has them by their names on the wire. Each
+    repetition of a call is a new draw, as with real models."""
     times: Counter[str] = Counter()
 
     def answer(call: Call) -> Reply:
@@ -204,14 +202,12 @@ class MockServer:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     def counts(self) -> dict[str, int]:
-        """Counts since the start.
-
-        requests: requests for a reply; each ends as one of `ok`, a fault's name, `nonsense` (not
-        a readable call, or without a known answer), `unsupported` (the vendor would refuse it) and
-        `abandoned` (the client was gone). repeats: requests equal to an earlier one. connections:
-        connections opened. in_flight, peak: requests in flight, now and at most. input_tokens,
-        output_tokens: of generated, and so billed, replies. batches, lines: see `ServerDesk`.
-        """
+        """Counts since the start. requests: requests for a reply; each ends as one of `ok`, a
+        fault's name, `nonsense` (not a readable call, or without a known answer), `unsupported`
+        (the vendor would refuse it) and `abandoned` (the client was gone). repeats: requests equal
+        to an earlier one. connections: connections opened. in_flight, peak: requests in flight, now
+        and at most. input_tokens, output_tokens: of generated, and so billed, replies. batches,
+        lines: see `ServerDesk`."""
         return {**self._counts, **self.desk.counts}
 
     async def __aenter__(self) -> "MockServer":

@@ -48,10 +48,8 @@ class ServerWire(ABC):
 
     @abstractmethod
     def call(self, body: dict[str, Any], model: str) -> Call:
-        """The call in a request. model: from the path; empty if the body names it.
-
-        Raises: KeyError, TypeError or ValueError for an invalid body.
-        """
+        """The call in a request. model: from the path; empty if the body names it. Raises:
+        KeyError, TypeError or ValueError for an invalid body."""
 
     @abstractmethod
     def reply(self, call: Call, reply: Reply, number: int) -> dict[str, Any]:
@@ -127,10 +125,8 @@ def output_tokens(reply: Reply) -> int:
 
 
 def _tokens(text: str) -> int:
-    """Estimated tokens: four per three words, or one per six characters of text without spaces.
-
-    The client estimates from length alone; a server that did the same would test nothing.
-    """
+    """Estimated tokens: four per three words, or one per six characters of text without spaces. The
+    client estimates from length alone; a server that did the same would test nothing."""
     return max(4 * (text.count(" ") + text.count("\n")) // 3, len(text) // 6)
 
 

@@ -100,14 +100,12 @@ def make_pack(
     *,
     notes: bool = True,
 ) -> Packed:
-    """Write a run into one file, whole or not at all. The same run gives the same bytes.
-
-    passages: whether source texts go in, and the requests, which quote them. store: opens the store
-    of its replies; None leaves them out. variables: the environment, whose keys must not go in.
-    notes: whether the notes of people on transcripts go in.
-    sweep: the user's sweep file, whose code goes in; without it, the code of an opened pack.
-    UsageError for a run whose files hold a key; RunFolderError for a damaged one; PackError.
-    """
+    """Write a run into one file, whole or not at all. The same run gives the same bytes. passages:
+    whether source texts go in, and the requests, which quote them. store: opens the store of its
+    replies; None leaves them out. variables: the environment, whose keys must not go in. notes:
+    whether the notes of people on transcripts go in. sweep: the user's sweep file, whose code goes
+    in; without it, the code of an opened pack. UsageError for a run whose files hold a key;
+    RunFolderError for a damaged one; PackError."""
     keys = KeyFilter(variables)
     with TemporaryDirectory(prefix=".pack", dir=to.parent) as at:
         stage, folder = Path(at), Path(at) / "run"
@@ -168,10 +166,8 @@ def open_to_read(file: Path, to: Path) -> Contents:
 
 def open_pack(file: Path, to: Path, *, replies: bool = True) -> Contents:
     """Make a run folder of a pack. Nothing in it is executed, and no link in it is followed.
-
     PackError, with the file and the reason, for a pack that is damaged, hostile or of another
-    version; UsageError for a folder that exists. Nothing of the pack is left then.
-    """
+    version; UsageError for a folder that exists. Nothing of the pack is left then."""
     if to.exists():
         raise UsageError(f"{to} already exists; choose another folder with -o")
     unfinished = to.with_name(f".{to.name}.{os.getpid()}")
@@ -196,12 +192,9 @@ def open_pack(file: Path, to: Path, *, replies: bool = True) -> Contents:
 
 
 def unpack(packed: PortableFile, to: Path, *, replies: bool = True) -> tuple[DamagedEntry, ...]:
-    """Write the members of a pack into an empty folder, and its replies into a store in it;
-    returns the replies that are damaged.
-
-    PackError for a member that may not stand in a run, and for a run that does not fit its counts;
-    RunFolderError for a damaged run.
-    """
+    """Write the members of a pack into an empty folder, and its replies into a store in it; returns
+    the replies that are damaged. PackError for a member that may not stand in a run, and for a run
+    that does not fit its counts; RunFolderError for a damaged run."""
     contents = packed.contents
     if contents.kind != "run":
         raise packed.fault(
@@ -278,11 +271,9 @@ def _write_database(
 
 
 def _copy_code(run: RunReader, to: Path, sweep: Path | None) -> list[str]:
-    """Copy files of code, and return the names of the files and modules that cannot go along.
-
-    A run folder names no path outside of it. Files next to the user's sweep file go in if it names
-    them.
-    """
+    """Copy files of code, and return the names of the files and modules that cannot go along. A run
+    folder names no path outside of it. Files next to the user's sweep file go in if it names
+    them."""
     missing, as_run = [], Document.read(run.folder / SWEEP)
     for assignment in run.manifest.overrides:
         as_run.set(assignment)
@@ -328,10 +319,8 @@ class KeyFilter:
         }
 
     def check(self, file: str, parts: Iterable[bytes], *, written_by_us: bool) -> None:
-        """UsageError that names the file and the owner of the key, never the key.
-
-        written_by_us: whether people wrote it; texts of models may look like a key.
-        """
+        """UsageError that names the file and the owner of the key, never the key. written_by_us:
+        whether people wrote it; texts of models may look like a key."""
         for part in parts:
             for name, values in self._values.items():
                 if any(value in part for value in values):

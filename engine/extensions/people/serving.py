@@ -150,11 +150,9 @@ class JudgedCase:
 
 
 async def judged_cases(cells: Iterable[Cell], recorded: Ask) -> list[JudgedCase]:
-    """The case that decides each cell's verdict.
-
-    recorded: answers from the store alone. Cells without a verdict are left out, and cells whose
-    verdict is not a single judgement of a transcript, such as a market's last price.
-    """
+    """The case that decides each cell's verdict. recorded: answers from the store alone. Cells
+    without a verdict are left out, and cells whose verdict is not a single judgement of a
+    transcript, such as a market's last price."""
     cases = []
     for cell in cells:
         outcome, notes = await attempt_noted(cell, recorded)
@@ -250,14 +248,11 @@ def judged_by_persons(
 
 
 def delete_from_run(run: Path) -> None:
-    """Delete erased answers from record, outcomes and store, and print their number.
-
-    The run's lock must be free. If a rater erases answers while the pages are served, the journal
-    loses them at once, and the run when the pages close. A task that another rater has answered
-    since then is kept. Packs made later hold none of it; requests of other calls that quote an
-    answer stay in the store. Repeating it completes an interrupted deletion. RunFolderError;
-    StoreError.
-    """
+    """Delete erased answers from record, outcomes and store, and print their number. The run's lock
+    must be free. If a rater erases answers while the pages are served, the journal loses them at
+    once, and the run when the pages close. A task that another rater has answered since then is
+    kept. Packs made later hold none of it; requests of other calls that quote an answer stay in the
+    store. Repeating it completes an interrupted deletion. RunFolderError; StoreError."""
     answered: dict[str, str] = {}
     erased = set()
     for event in read_journal(run):

@@ -159,11 +159,9 @@ def balanced_assignment(
     seed: int = 0,
 ) -> dict[str, str]:
     """A rater for each task. No rater gets two tasks of a problem; loads and counts of each kind
-    are as equal as possible.
-
-    before: the rater of each task that was given before; these stay, and count. A task that nobody
-    may get has no rater. Problems are in seeded order, and the rater with the least comes next.
-    """
+    are as equal as possible. before: the rater of each task that was given before; these stay, and
+    count. A task that nobody may get has no rater. Problems are in seeded order, and the rater with
+    the least comes next."""
     assigned = dict(before or {})
     load = Counter(assigned.values())
     of_kind = Counter((rater, tasks[task].kind) for task, rater in assigned.items())

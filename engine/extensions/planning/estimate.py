@@ -148,15 +148,11 @@ async def plan_sweep(
     latencies: Mapping[str, Latency] = MappingProxyType({}),
     progress: Callable[[int, int], None] = lambda walked, most: None,
 ) -> Plan:
-    """Plan a sweep, given the stored replies. store: None before it exists. UsageError if two
-    rows differ in name only.
-
-    batched: models whose calls go in batches. latencies: of models in an earlier run. progress:
-    called with the number of problems walked, and the most that are.
-
-    In a large sweep, an evenly spread sample of problems is walked. Problems already begun are a
-    separate stratum, since many of their replies are stored.
-    """
+    """Plan a sweep, given the stored replies. store: None before it exists. UsageError if two rows
+    differ in name only. batched: models whose calls go in batches. latencies: of models in an
+    earlier run. progress: called with the number of problems walked, and the most that are. In a
+    large sweep, an evenly spread sample of problems is walked. Problems already begun are a
+    separate stratum, since many of their replies are stored."""
     sweep, models, problems = opened.sweep, opened.models, opened.sweep.problems
     limits = models.limits
     prices = models.priced(prices)

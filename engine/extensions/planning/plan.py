@@ -73,11 +73,9 @@ class Prompted:
 
 
 async def prompts_read(sweep: Sweep) -> list[Prompted]:
-    """The first prompt of each seat, row by row, in both worlds of every problem.
-
-    Seats are distinguished by task, side and instructions; a seat that is asked again, in a later
-    round or as another draw, is shown once.
-    """
+    """The first prompt of each seat, row by row, in both worlds of every problem. Seats are
+    distinguished by task, side and instructions; a seat that is asked again, in a later round or as
+    another draw, is shown once."""
     provider = stand_ins(sweep, {})
     first_prompts: dict[tuple[str, ...], Prompted] = {}
 
@@ -102,10 +100,8 @@ async def prompts_read(sweep: Sweep) -> list[Prompted]:
 def show_prompts(
     opened: LoadedSweep, sweep: Path, problem: str | None, protocol: str, as_json: bool
 ) -> None:
-    """Print every prompt for a problem (default: the first).
-
-    Earlier turns are placeholders, so that later seats have something to read; nothing is sent.
-    """
+    """Print every prompt for a problem (default: the first). Earlier turns are placeholders, so
+    that later seats have something to read; nothing is sent."""
     problems = {problem_at_id.id: problem_at_id for problem_at_id in opened.sweep.problems}
     about = problems.get(problem) if problem else opened.sweep.problems[0]
     if about is None:

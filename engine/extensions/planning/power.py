@@ -151,11 +151,9 @@ def questions_a_cluster(problems: Sequence[Problem]) -> float:
 
 
 def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[Spread, int]:
-    """Spread of the difference between two rows, and the number of questions behind it.
-
-    It holds for runs with as many repeats and verdicts as the pilot. UsageError for fewer than two
-    questions that both rows have complete.
-    """
+    """Spread of the difference between two rows, and the number of questions behind it. It holds
+    for runs with as many repeats and verdicts as the pilot. UsageError for fewer than two questions
+    that both rows have complete."""
     means = pilot.asd(score)
     ours, theirs = (
         dict(zip(row.questions, row.values, strict=True)) if row else {}
@@ -194,11 +192,8 @@ async def power_plan(
     score: str = "brier",
 ) -> PowerPlan:
     """Plan the questions that detect the difference between two rows of a sweep, with their cost.
-
-    pilot: a run with these rows, or a judgement table with settings of these names.
-
-    UsageError if the words match no contrast of the sweep or of the pilot, or several.
-    """
+    pilot: a run with these rows, or a judgement table with settings of these names. UsageError if
+    the words match no contrast of the sweep or of the pilot, or several."""
     sweep, words = opened.sweep, how.words
     names = row_names(sweep.rows)
     first, second = one_pair_meant(*words, sweep.rows, names)

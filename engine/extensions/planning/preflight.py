@@ -91,11 +91,9 @@ class Probe:
 
 
 def probes_of(shapes: Iterable[Call]) -> dict[str, list[Probe]]:
-    """Model -> probes made from its first calls with logprobs, with a schema and with tools.
-
-    Tools take two calls: some servers write a tool call, but fail when its result is sent back.
-    A probe keeps the other parameters of its call, since vendors also refuse combinations.
-    """
+    """Model -> probes made from its first calls with logprobs, with a schema and with tools. Tools
+    take two calls: some servers write a tool call, but fail when its result is sent back. A probe
+    keeps the other parameters of its call, since vendors also refuse combinations."""
     probes: dict[str, dict[str, Probe]] = {}
     for shape in shapes:
         of_model = probes.setdefault(shape.model, {})
@@ -178,15 +176,12 @@ async def examine(
     reach: Callable[[str], Endpoint] = default_endpoint,
     shapes: Iterable[Call] = (),
 ) -> list[PreflightResult]:
-    """Check keys, addresses, models and limits, provider by provider.
-
-    settings: connection settings of a provider; its UsageError becomes a result. environment:
-    variables by name. reach: API of a model. shapes: calls of a sweep, whatever their messages; for
-    each model, the first with logprobs, the first with a schema and the first with tools are tried.
-
-    Sends one request for one token per model, one per tried call (two for tools), all at once, and
-    free requests to the vendors' Models endpoints.
-    """
+    """Check keys, addresses, models and limits, provider by provider. settings: connection settings
+    of a provider; its UsageError becomes a result. environment: variables by name. reach: API of a
+    model. shapes: calls of a sweep, whatever their messages; for each model, the first with
+    logprobs, the first with a schema and the first with tools are tried. Sends one request for one
+    token per model, one per tried call (two for tools), all at once, and free requests to the
+    vendors' Models endpoints."""
     by_endpoint: dict[tuple[str, Api], list[str]] = {}
     persons = []
     for model in models:

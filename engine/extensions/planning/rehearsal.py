@@ -80,7 +80,6 @@ def rehearse(
     as_json: bool,
 ) -> int:
     """Run the whole of a sweep against the server, and print what came of it; the exit code.
-
     settings: cap, prices and whether to ask in batches; store and folder are temporary ones.
     UsageError if all models are simulated: they answer within this process."""
     load_profile(profile)

@@ -55,10 +55,9 @@ class SimProvider(SimulatedModels):
         return self.reply(call)
 
     def identity(self, call: Call) -> str:
-        """Identity of the endpoint: the model's parameters, and the true answer to this question.
-
-        A reply depends only on these and on the call. A reply stored under another identity is
-        never served, and the truth of other questions does not change the identity."""
+        """Identity of the endpoint: the model's parameters, and the true answer to this question. A
+        reply depends only on these and on the call. A reply stored under another identity is never
+        served, and the truth of other questions does not change the identity."""
         return self._identity(call.request.model, system_of(call))
 
     def model_identity(self, model: str) -> str:

@@ -58,10 +58,8 @@ class GroundTruth:
     def truth(self, text: str, bodies: Sequence[str], passage: str = "") -> int | None:
         """Index in `bodies`, the answers as shown, of the one with the highest value; of equals,
         the first in the problem. None if only the passage would tell, and the part of it that is
-        shown, which may be none, stands in other passages too.
-
-        Raises: InvalidRequest for an unknown question, or one with two different truths.
-        """
+        shown, which may be none, stands in other passages too. Raises: InvalidRequest for an
+        unknown question, or one with two different truths."""
         truths: dict[str, set[str]] = {}
         for answer_texts, values in self._values.get(text, ()):
             if bodies and all(body in values for body in bodies):
@@ -213,10 +211,8 @@ def vote(labels: Sequence[str], nats: Sequence[float], chance: Chance) -> str:
 
 def label_token(labels: tuple[str, ...], nats: Sequence[float], candidates: int) -> Token:
     """The most probable label as a token, with at most `candidates` candidates, best first.
-
     Variants of labels are used only if all labels' variants fit, and strays only in the remaining
-    room, so that the labels keep their exact relative probabilities.
-    """
+    room, so that the labels keep their exact relative probabilities."""
     most = max(nats)
     total = most + math.log(sum(math.exp(value - most) for value in nats))
     variants = VARIANTS if candidates >= len(VARIANTS) * len(labels) else (("{label}", 1.0),)

@@ -62,10 +62,8 @@ class SideCase:
     def speech(
         self, strength: float, words: int, chance: Chance, *, replies: bool, aside: str
     ) -> str:
-        """A speech of at most `words` words, but at least its opening.
-
-        replies: whether it rebuts a speech for the rival. aside: an additional sentence.
-        """
+        """A speech of at most `words` words, but at least its opening. replies: whether it rebuts a
+        speech for the rival. aside: an additional sentence."""
         sentences = [OPENING.format(label=self.label, strength=strength, decimals=DECIMALS)]
         if aside:
             sentences.append(aside)
@@ -169,10 +167,8 @@ class Contents(NamedTuple):
 
 def form_kind(schema: Any, labels: Sequence[str]) -> FormKind:
     """Kind of a form: `probabilities` has a number per label, `choice` one label, `side` the label
-    that a speech argues for, `rating` other numbers or booleans.
-
-    Only the shape counts, not the form's name.
-    """
+    that a speech argues for, `rating` other numbers or booleans. Only the shape counts, not the
+    form's name."""
     fields = schema.get("properties", {}) if isinstance(schema, dict) else {}
     if isinstance(fields, dict):
         # A field for reasoning does not change the kind.

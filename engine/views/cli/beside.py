@@ -43,11 +43,9 @@ def ask_beside(
     cells: Callable[[], tuple[int, int, int]] | None = None,
 ) -> tuple[Halt | None, UsageTotals]:
     """Do work that asks the models of a run; returns why it stopped early, and all that was paid.
-
     folder: where its ledger is; this process holds its lock. roles: (model, role) of whom it asks;
-    None for all of the run. cells: their number, those done and those failed, for the display;
-    None for no display.
-    """
+    None for all of the run. cells: their number, those done and those failed, for the display; None
+    for no display."""
     ledger = Ledger()
     accounts = LedgerFile(folder, ledger.accounts)
     asked_roles = opened.sweep.roles if roles is None else tuple(roles)

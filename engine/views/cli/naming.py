@@ -44,13 +44,11 @@ RUN = argument("RUN", type=RunFolder())
 
 
 def run_named(word: str, overrides: Sequence[str] = ()) -> Path:
-    """The run folder that a word means.
-
-    It is a folder, the beginning of the name of just one in runs/, or a sweep file: then the
-    folder that `oversight run` makes of it, or else the newest run of that sweep, which is told.
-    overrides: the `--set` flags that go with a sweep file. RunFolderError, with the candidates,
-    if it means none or several; UsageError for a sweep file that is wrong.
-    """
+    """The run folder that a word means. It is a folder, the beginning of the name of just one in
+    runs/, or a sweep file: then the folder that `oversight run` makes of it, or else the newest run
+    of that sweep, which is told. overrides: the `--set` flags that go with a sweep file.
+    RunFolderError, with the candidates, if it means none or several; UsageError for a sweep file
+    that is wrong."""
     path = Path(word)
     if path.is_file() and is_run(path.parent):
         # A file of a run folder means the run: the code that it names is not the user's.

@@ -77,11 +77,8 @@ def run_in_terminal(
     presentation: Presentation,
     observers: Callable[[Run], Sequence[Observer]] = lambda run: (),
 ) -> int:
-    """Run what is missing of a sweep, and print the report if it is complete.
-
-    observers: makes the observers other than the display, before any call; not called if no
-    cell is missing.
-    """
+    """Run what is missing of a sweep, and print the report if it is complete. observers: makes the
+    observers other than the display, before any call; not called if no cell is missing."""
     with Run.open(loaded, settings) as run:
         execution = Execution(run)
         try:
@@ -132,10 +129,8 @@ def under_signals(
     loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
     grace: float | None = None,
 ) -> Halt | None:
-    """Do work in a new event loop until it is done, or a signal or a Halt stops it.
-
-    grace: see `obey_signals`. loop: makes the event loop; None for the default one.
-    """
+    """Do work in a new event loop until it is done, or a signal or a Halt stops it. grace: see
+    `obey_signals`. loop: makes the event loop; None for the default one."""
 
     async def obedient() -> Halt | None:
         obey_signals(stop_token, snapshot, grace)
@@ -154,14 +149,10 @@ def obey_signals(
 ) -> None:
     """The first signal stops admission and lets flights land; a second one abandons them, as does
     the end of the grace period. Abandoned calls may have been paid, and count as unconfirmed.
-
-    grace: seconds; None: `GRACE` after SIGTERM and SIGUSR1, and none after others.
-
-    A second hangup is ignored: a terminal that closes sends several. Signals after the end of the
-    loop are ignored: all is saved then. A signal that was ignored when the program began, as under
-    nohup, stays ignored.
-    To be called in the task that is to be cancelled.
-    """
+    grace: seconds; None: `GRACE` after SIGTERM and SIGUSR1, and none after others. A second hangup
+    is ignored: a terminal that closes sends several. Signals after the end of the loop are ignored:
+    all is saved then. A signal that was ignored when the program began, as under nohup, stays
+    ignored. To be called in the task that is to be cancelled."""
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     terminals = [stream for stream in (1, 2) if os.isatty(stream)]

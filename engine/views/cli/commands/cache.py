@@ -382,10 +382,8 @@ def _line(record: StoreEntry) -> dict[str, Any]:
 
 
 def _entry(store: Reader, address: str) -> StoreEntry:
-    """The one entry whose address starts so. UsageError, with the candidates, if it is not one.
-
-    Two endpoints that answered one call share its address; the key tells them apart.
-    """
+    """The one entry whose address starts so. UsageError, with the candidates, if it is not one. Two
+    endpoints that answered one call share its address; the key tells them apart."""
     matches = list(islice(store.keys(address), MAX_MATCHES + 1))
     if not matches:
         raise click.UsageError(
