@@ -180,8 +180,7 @@ class Grid:
     @cached_property
     def size(self) -> int:
         """Number of cells; unlike `len`, without an upper bound."""
-        answers = sum(len(problem.values) for problem in self.problems)
-        return answers * self.draws * len(self.rows)
+        return sum(len(problem.values) for problem in self.problems) * self.draws * len(self.rows)
 
     @cached_property
     def roles(self) -> tuple[tuple[str, str], ...]:
@@ -266,9 +265,8 @@ def shared_parts(rows: Iterable[GridRow]) -> dict[str, tuple[str, ...]]:
     """By kind of protocol, the settings that all its rows share, as parts of their names."""
     parts_by_kind: dict[str, tuple[str, ...]] = {}
     for kind, *settings in (row.parts for row in rows if row.parts):
-        parts_by_kind[kind] = tuple(
-            part for part in parts_by_kind.get(kind, settings) if part in settings
-        )
+        shared = parts_by_kind.get(kind, settings)
+        parts_by_kind[kind] = tuple(part for part in shared if part in settings)
     return parts_by_kind
 
 

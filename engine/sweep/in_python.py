@@ -11,11 +11,10 @@ from ...cache.call import field_names
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from ..errors import RunFolderError
-from ..providers.capabilities import takes_temperature, thinking_effort
 from ..providers.catalogue import provider_of
 from ..providers.simulated import PREFIX
 from .document import Document
-from .roles import endpoint_of
+from .roles import endpoint_of, uses_temperature
 from .sweepfile import SweepFile, Top
 
 PYTHON_MARK = "# This run was started from Python"
@@ -88,9 +87,9 @@ def _refuses_temperature(agent: Any, settings: Sections) -> bool:
     if model.startswith(PREFIX) or "/" not in model:
         return False
     reach = endpoint_of(model, settings.get(model, {}), settings.get(provider_of(model), {}))
-    top_p = getattr(agent, "top_p", None)
-    effort = thinking_effort(getattr(agent, "effort", ""), getattr(agent, "thinking_tokens", None))
-    return not takes_temperature(model, effort, top_p, reach)
+    names = ("model", "effort", "thinking_tokens", "top_p")
+    stated = {name: value for name in names if (value := getattr(agent, name, None)) is not None}
+    return not uses_temperature(stated, reach)
 
 
 def _told(value: Any) -> Any:

@@ -112,11 +112,8 @@ def load_problems(node: Node, folder: Path, seed: int = 0) -> Loaded:
 
 
 def _pins(node: Node, loader: Loader, pinned: Loader) -> tuple[str, ...]:
-    values = {
-        field.name: (getattr(loader, field.name), getattr(pinned, field.name))
-        for field in fields(loader)
-    }
-    changed = {name: now for name, (before, now) in values.items() if before != now}
+    values = {field.name: getattr(pinned, field.name) for field in fields(loader)}
+    changed = {name: now for name, now in values.items() if now != getattr(loader, name)}
     path = ".".join(map(str, node.key))
     if changed and not isinstance(node.value, dict):
         needed = next(field.name for field in fields(loader) if field.default is MISSING)
@@ -142,17 +139,14 @@ def shots(node: Node) -> tuple[Shot, ...]:
             cache[name] = loaded.problems, loaded.names_rows
         problems, names_rows = cache[name]
         decided = map(Shot.of, problems)
-        examples += (
-            decided if names_rows else (structs.replace(problem, id="") for problem in decided)
-        )
+        examples += decided if names_rows else (structs.replace(one, id="") for one in decided)
     return tuple(examples)
 
 
 def shots_name(data_set: Node) -> str:
     """The name under which a run folder keeps the examples of a data set: 12 hex digits of its
     setting."""
-    setting = json.dumps([data_set.name, data_set.value], sort_keys=True, default=str)
-    return digest(setting)
+    return digest(json.dumps([data_set.name, data_set.value], sort_keys=True, default=str))
 
 
 def shots_files(shots: Shots) -> Iterator[tuple[str, bytes]]:

@@ -42,9 +42,8 @@ def prompt_sets(
     protocols here. recorded: blocks stored in a run folder, used instead of the files. UsageError
     names the line and the fix."""
     reader = _SetReader(document, folder, default, recorded or {})
-    sets = tuple(
-        map(reader.read, Node(document, KEY, document.value.get(KEY[0], "default")).alternatives())
-    )
+    described = Node(document, KEY, document.value.get(KEY[0], "default"))
+    sets = tuple(map(reader.read, described.alternatives()))
     if not sets:
         raise document.fault(KEY, "an empty list leaves nothing to read")
     return sets, reader.blocks

@@ -273,8 +273,8 @@ def _tempered(
     request_settings: of its model. names: the settings to decide; by default `temperature`."""
     names = names or ("temperature",)
     settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
-    is_simulated = request_settings["model"].startswith(PREFIX)
-    if is_simulated or uses_temperature(document, request_settings):
+    model = request_settings["model"]
+    if model.startswith(PREFIX) or uses_temperature(request_settings, _reach(document, model)):
         return settled
     return dict.fromkeys(names) | settled
 
@@ -395,13 +395,10 @@ def _is(type_: Any, role: type[Any]) -> bool:
     return any(isinstance(option, type) and issubclass(option, role) for option in options)
 
 
-def uses_temperature(document: Document, request_settings: Mapping[str, Any]) -> bool:
-    """Return whether a model uses a temperature. request_settings: the settings of its requests."""
-    model, top_p = request_settings["model"], request_settings.get("top_p")
-    effort = thinking_effort(
-        request_settings.get("effort", ""), request_settings.get("thinking_tokens")
-    )
-    return takes_temperature(model, effort, top_p, _reach(document, model))
+def uses_temperature(settings: Mapping[str, Any], reach: Endpoint) -> bool:
+    """Return whether a model uses a temperature. settings: of its requests."""
+    effort = thinking_effort(settings.get("effort", ""), settings.get("thinking_tokens"))
+    return takes_temperature(settings["model"], effort, settings.get("top_p"), reach)
 
 
 def check_parameters(node: Node, point: Mapping[str, Any]) -> None:
@@ -415,8 +412,7 @@ def check_parameters(node: Node, point: Mapping[str, Any]) -> None:
     if parameters:
         # Limits of tokens are checked once whole calls are known.
         most = {"effort": point.get("effort", ""), "max_tokens": 2**31}
-        fields = {"model": model, "messages": (), **most, **parameters}
-        request = made_of(node, Request, fields)
+        request = made_of(node, Request, {"model": model, "messages": (), **most, **parameters})
         for lack in missing_abilities(Call(request), _reach(node.document, model)):
             if lack.parameter in parameters:
                 at = node.child(lack.parameter, parameters[lack.parameter])
@@ -434,11 +430,9 @@ def endpoint_of(
 
 
 def _reach(document: Document, model: str) -> Endpoint:
-    sections = [
-        mapping.get(name) if isinstance(mapping := document.value.get(section), dict) else None
-        for section, name in (("models", model), ("providers", provider_of(model)))
-    ]
-    return endpoint_of(
-        model,
-        *[section_value if isinstance(section_value, dict) else {} for section_value in sections],
-    )
+    settings: list[Mapping[str, Any]] = []
+    for section, name in (("models", model), ("providers", provider_of(model))):
+        named = document.value.get(section)
+        value = named.get(name) if isinstance(named, dict) else None
+        settings.append(value if isinstance(value, dict) else {})
+    return endpoint_of(model, *settings)

@@ -103,8 +103,8 @@ def with_short_names(rows: Sequence[Row]) -> tuple[Row, ...]:
 
     def shortened(name: str) -> str:
         for model, end in brief.items():
-            words = (part if part != model else end for part in re.split(r"([ ();])", name))
-            name = "".join(words)
+            words = re.split(r"([ ();])", name)
+            name = "".join(end if word == model else word for word in words)
         return name
 
     judges = _short_judges({row.judge: row.judge_settings.get("model") for row in rows})
@@ -166,12 +166,8 @@ def _differing(roles: Sequence[object]) -> list[Settings]:
     """By role, the settings in which these roles differ, as (name, value). Settings of a role
     within them that has one name everywhere stand under its name. None is left out."""
     differing: list[Settings] = [[] for _ in roles]
-    field_names = [
-        [field.name for field in fields(role) if field.name != "prompts"]
-        if is_dataclass(role)
-        else []
-        for role in roles
-    ]
+    settings_of = [fields(role) if is_dataclass(role) else () for role in roles]
+    field_names = [[f.name for f in every if f.name != "prompts"] for every in settings_of]
     for name in dict.fromkeys(chain(*field_names)):
         values = [getattr(role, name, None) for role in roles]
         texts = [*map(_shown, values)]
@@ -181,9 +177,8 @@ def _differing(roles: Sequence[object]) -> list[Settings]:
             within = _differing(values)
         for settings, inner, names in zip(differing, within, field_names, strict=True):
             if name in names:
-                settings += [
-                    (name, f"{key.replace('_', ' ')} {text}".strip()) for key, text in inner
-                ]
+                named = (f"{key.replace('_', ' ')} {text}".strip() for key, text in inner)
+                settings += [(name, text) for text in named]
     return differing
 
 

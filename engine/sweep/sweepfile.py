@@ -300,23 +300,23 @@ def check_fit(
             raise document.fault((f"{section}s",), f"at least one {section} is required")
     # The checks depend only on the number of answers, which most problems share.
     shapes = {len(problem.values): problem for problem in problems}
-    for protocol in protocols:
-        for problem in shapes.values():
+
+    def check(part: Protocol | Judge, every: Iterable[Problem]) -> None:
+        for problem in every:
             try:
-                protocol.check(problem.question)
+                part.check(problem.question)
             except ValueError as exc:
                 raise document.fault(("problems",), f"{problem.id}: {exc}") from None
+
+    for protocol in protocols:
+        check(protocol, shapes.values())
     judges_with_checks = {
         id(part): part
         for part in dataclasses_in(tuple(protocols))
         if isinstance(part, Judge) and type(part).check is not Judge.check
     }
     for judge in judges_with_checks.values():
-        for problem in problems:
-            try:
-                judge.check(problem.question)
-            except ValueError as exc:
-                raise document.fault(("problems",), f"{problem.id}: {exc}") from None
+        check(judge, problems)
         _check_context(document, judge.base_agent.model, problems)
     if shared := overlap(problems, problems_of(protocols)):
         first, count = shared[0][0], len({problem for problem, _ in shared})
@@ -392,19 +392,14 @@ def check_use(
     UsageError names settings without a use."""
     mentioned = {*used, *(model for _, model in _mentions(document.written()))}
     known_models = sorted(name for name in mentioned if "/" in name)
-    for name in models:
-        if name not in mentioned:
-            raise document.unknown(
-                ("models", name), known_models, "model in this sweep", "the models that it asks"
-            )
-    reached = {
-        "/".join(name.split("/")[:2]) for name in known_models if name.startswith(f"{COMPATIBLE}/")
-    }
-    for name in providers:
-        if name.startswith(f"{COMPATIBLE}/") and name not in reached:
-            raise document.unknown(
-                ("providers", name), sorted(reached), "server in this sweep", "servers that it asks"
-            )
+    own = f"{COMPATIBLE}/"
+    servers = sorted({"/".join(m.split("/")[:2]) for m in known_models if m.startswith(own)})
+    words = "model in this sweep", "the models that it asks"
+    for name in (name for name in models if name not in mentioned):
+        raise document.unknown(("models", name), known_models, *words)
+    words = "server in this sweep", "servers that it asks"
+    for name in (name for name in providers if name.startswith(own) and name not in servers):
+        raise document.unknown(("providers", name), servers, *words)
 
 
 def naming(document: Document, provider: str) -> Key:

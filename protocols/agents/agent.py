@@ -213,21 +213,15 @@ class Agent(Parameters, Speaker):
                 from ..prompts.forms import with_reasoning
 
                 form, room = with_reasoning(form), room + REASONING_ROOM
+        rules = prompt.rules(transcript.question.graded)
+        offered = self.tools if form is None else ()
         return Call(
             Request(
                 self.model,
-                messages(
-                    prompt.rules(transcript.question.graded),
-                    transcript,
-                    todo,
-                    prompt.prompts or default_prompts(),
-                    own=own,
-                ),
+                messages(rules, transcript, todo, prompt.words, own=own),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room,
-                tools=tuple([self.toolbox[tool].spec for tool in self.tools])
-                if self.tools and form is None
-                else (),
+                tools=tuple([self.toolbox[tool].spec for tool in offered]),
                 response_format=form,
                 effort=self.effort,
                 **self.parameters,
@@ -275,9 +269,10 @@ class Agent(Parameters, Speaker):
         if self.claims:
             yield words.fill("agent.claims", tools=as_words(", ".join(self.claims)))
         if self.budget is not None and (self.tools or self.claims):
-            yield words.fill(
-                "agent.budget", units=as_words(f"{self.budget:g}"), costs=self._costs()
-            )
+            names = dict.fromkeys((*self.tools, *self.claims))
+            costs = ", ".join(f"{name} {self.toolbox[name].cost:g}" for name in names)
+            units = as_words(f"{self.budget:g}")
+            yield words.fill("agent.budget", units=units, costs=as_words(costs))
         if self.quotes and passage:
             from ..quotes import MAX_QUOTE_WORDS
 
@@ -285,10 +280,6 @@ class Agent(Parameters, Speaker):
         if self.may_concede and side is not None:
             yield words.text("agent.concede")
         yield words.fill("agent.length", words=self.words)
-
-    def _costs(self) -> Words:
-        names = dict.fromkeys((*self.tools, *self.claims))
-        return as_words(", ".join(f"{name} {self.toolbox[name].cost:g}" for name in names))
 
     def speak(
         self, transcript: Transcript, side: Answer | None, ask: Ask, prompt: RolePrompt = ADVOCATE
@@ -321,14 +312,12 @@ class Agent(Parameters, Speaker):
         if self.claims:
             allowed = replace(allowed, tools=self.claims)
             context = replace(context, before=(*context.before, *used))
-            turn = structs.replace(
-                turn, tools=used + await check_claims(allowed, turn.text, context)
-            )
+            checks = await check_claims(allowed, turn.text, context)
+            turn = structs.replace(turn, tools=used + checks)
         if not self.quotes:
             return turn
-        return structs.replace(
-            turn, quotes=find_quotes(turn.text, escape_tags(transcript.question.passage))
-        )
+        quotes = find_quotes(turn.text, escape_tags(transcript.question.passage))
+        return structs.replace(turn, quotes=quotes)
 
     def read(
         self,
@@ -364,9 +353,8 @@ class Agent(Parameters, Speaker):
 
     def shown(self, text: str, words: int, checked: bool = False) -> ShownSpeech:
         """A text of this agent as others read it, cut after `words` words."""
-        return _shown(
-            text, words, ("quote",) * self.quotes + ("claim",) * bool(self.claims), checked
-        )
+        tags = ("quote",) * self.quotes + ("claim",) * bool(self.claims)
+        return _shown(text, words, tags, checked)
 
 
 @lru_cache(maxsize=512)
@@ -382,8 +370,7 @@ _shown, _muses = lru_cache(maxsize=512)(shown), lru_cache(maxsize=512)(looks_lik
 def _concedes(speech: str) -> bool:
     """Whether a speech consists of a concession."""
     before, conceded, behind = speech.lower().partition(_CONCESSION)
-    remainder = before + behind
-    return bool(conceded) and not any(char.isalnum() or char == "_" for char in remainder)
+    return bool(conceded) and not any(char.isalnum() or char == "_" for char in before + behind)
 
 
 def _stance(side: Answer | None, prompt: RolePrompt) -> Words:

@@ -20,6 +20,7 @@ from msgspec import structs
 from ...cache.call import Ask, Call, Message, ToolSpec
 from ...cache.normalize import normalized
 from ...cache.reply import Reply, ToolCall
+from ..prompts.forms import TEXT, object_of
 from ..question import Answer, Question
 from ..quotes import plain_signs
 from ..settings import suggestion
@@ -130,12 +131,10 @@ class Tool:
             value = values.get(name) if isinstance(values, dict) else None
             if value is None and name not in self.required:
                 continue
-            kind = schema.get("type", "string")
-            if kind == "string" and isinstance(value, (int, float)) and not isinstance(value, bool):
+            kind, is_bool = schema.get("type", "string"), isinstance(value, bool)
+            if kind == "string" and isinstance(value, (int, float)) and not is_bool:
                 value = str(value)
-            if not isinstance(value, _TYPES[kind]) or isinstance(value, bool) != (
-                kind == "boolean"
-            ):
+            if not isinstance(value, _TYPES[kind]) or is_bool != (kind == "boolean"):
                 article = "an" if kind[0] in "aio" else "a"
                 return f"error: the arguments need {name!r}, {article} {kind}"
             arguments_read[name] = normalized(value)[0].strip() if isinstance(value, str) else value
@@ -154,12 +153,7 @@ def tool_of_text(
     cost: float = 0.0,
 ) -> Tool:
     """A tool with one text argument."""
-    schema = {
-        "type": "object",
-        "properties": {argument: {"type": "string"}},
-        "required": [argument],
-        "additionalProperties": False,
-    }
+    schema = object_of({argument: TEXT})
 
     async def run(arguments: Mapping[str, Any], context: Scene) -> ToolResult:
         return await use(arguments[argument], context)
@@ -188,8 +182,7 @@ _AT_ONCE: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]" = We
 
 def turns() -> asyncio.Semaphore:
     """Limit the tool processes of an event loop to the number of cores."""
-    loop = asyncio.get_running_loop()
-    return _AT_ONCE.setdefault(loop, asyncio.Semaphore(os.cpu_count() or 1))
+    return _AT_ONCE.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(os.cpu_count() or 1))
 
 
 MAX_TOOL_ROUNDS = 8

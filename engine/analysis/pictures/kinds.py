@@ -238,21 +238,16 @@ def compared(
     first: RunReader, second: RunReader, score: str, interval: Interval | None = None
 ) -> Forest:
     """The rows that two runs share, the first minus the second, as `oversight compare` has them."""
-    comparison = compare_rows(
-        read_rows(first), read_rows(second), replace(BY_DEFAULT, interval=interval), score
-    )
+    how = replace(BY_DEFAULT, interval=interval)
+    comparison = compare_rows(read_rows(first), read_rows(second), how, score)
     lines = []
     for line in comparison.contrasts:
         (_, a), (_, b) = line.places
-        one, two = first.sweep.rows[a], second.sweep.rows[b]
-        protocol, agent, judge = (
-            x if x == y else f"{x or '–'} − {y or '–'}"
-            for x, y in zip(one.shown_names, two.shown_names, strict=True)
-        )
-        contrast = line.contrast
+        pairs = zip(first.sweep.rows[a].shown_names, second.sweep.rows[b].shown_names, strict=True)
+        protocol, agent, judge = (x if x == y else f"{x or '–'} − {y or '–'}" for x, y in pairs)
+        contrast, names = line.contrast, (protocol, agent, judge)
         apart = (*contrast.means, contrast.p_family)
         undecided = contrast.verdict == "undecided"
-        names = protocol, agent, judge
         lines.append(ForestLine(a, *names, contrast.estimate, apart=apart, undecided=undecided))
     return Forest(f"ASD, {first.name} − {second.name}", score, tuple(lines))
 
@@ -264,10 +259,8 @@ KINDS: Mapping[str, Callable[[ScoredRun], Picture]] = {
     "jse": jse,
     "calibration": partial(_analysis, "calibration"),
     "trend": trend_chart,
-    **{
-        name: partial(_analysis, name)
-        for name in ("frontier", "monitoring", "coverage", "proposals")
-    },
+    **{kind: partial(_analysis, kind) for kind in ("frontier", "monitoring")},
+    **{kind: partial(_analysis, kind) for kind in ("coverage", "proposals")},
 }
 """By the name that `oversight export plot --kind` takes. `compare` is apart: it takes two runs."""
 

@@ -129,7 +129,10 @@ def forest_axes(forest: Forest, layout: ForestLayout, size: "Style", figure: "Fi
             _draw_mark(axes, at, step, line, *layout.looks[line.judge])
         ticks.append(middle)
         top -= height
-    _draw_naive(axes, forest.lines, layout.looks)
+    # A dashed line at the naive judge's figure, for each judge that has one.
+    for judge, naive in dict.fromkeys((line.judge, line.naive) for line in forest.lines):
+        if naive is not None:
+            axes.axvline(naive, color=layout.looks[judge][0], lw=0.9, ls=DASHES, zorder=2)
     axes.axvline(0, color="#888888", linewidth=0.6, zorder=0)
     axes.set_yticks(ticks, layout.labels, linespacing=1.0)
     axes.tick_params(axis="y", length=0)
@@ -163,16 +166,6 @@ def _draw_mark(
     if line.mean is not None:
         inside = "white" if line.undecided else colour
         axes.plot(line.mean, at, marker, color=colour, mfc=inside, markersize=4, zorder=4)
-
-
-def _draw_naive(
-    axes: "Axes", lines: Sequence[ForestLine], looks: Mapping[str, tuple[str, str]]
-) -> None:
-    """A dashed line at the naive judge's figure, for each judge that has one."""
-    for judge, naive in {
-        (line.judge, line.naive): None for line in lines if line.naive is not None
-    }:
-        axes.axvline(naive or 0.0, color=looks[judge][0], lw=0.9, ls=DASHES, zorder=2)
 
 
 def forest_keys(
@@ -217,10 +210,8 @@ def text_width(text: str, font: float) -> float:
     """Points that the longest line of a text takes."""
     from matplotlib.textpath import TextPath
 
-    lines = [line for line in text.split("\n") if line.strip()]
-    return max(
-        (float(TextPath((0, 0), x, size=font).get_extents().width) for x in lines), default=0
-    )
+    paths = (TextPath((0, 0), x, size=font) for x in text.split("\n") if x.strip())
+    return max((float(path.get_extents().width) for path in paths), default=0)
 
 
 def wrapped(text: str, width: float, font: float) -> str:
@@ -342,12 +333,9 @@ def _errors(values: Sequence[float], intervals: Sequence[Span | None]) -> Any:
     """Distances to both ends, in matplotlib's format; None without intervals."""
     if not any(intervals):
         return None
-    ends = [bar or (value, value) for value, bar in zip(values, intervals, strict=True)]
-    pairs = list(zip(values, ends, strict=True))
-    return (
-        [max(0.0, value - low) for value, (low, _) in pairs],
-        [max(0.0, high - value) for value, (_, high) in pairs],
-    )
+    pairs = [(value, bar or (value, value)) for value, bar in zip(values, intervals, strict=True)]
+    below = [max(0.0, value - low) for value, (low, _) in pairs]
+    return below, [max(0.0, high - value) for value, (_, high) in pairs]
 
 
 def plain_name(text: str) -> str:

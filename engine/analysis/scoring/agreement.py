@@ -193,8 +193,7 @@ def _sums(points: Floats) -> Floats:
     points, and the sum of the points."""
     m = len(points)
     within = 2 * m * float(np.square(points - points.mean(axis=0)).sum()) / (m - 1)
-    head = [within, m, float(np.square(points).sum())]
-    return np.concatenate((head, points.sum(axis=0)))
+    return np.concatenate(([within, m, float(np.square(points).sum())], points.sum(axis=0)))
 
 
 def _alpha(sums: Floats) -> Floats:
@@ -203,8 +202,7 @@ def _alpha(sums: Floats) -> Floats:
     # Sum of all squared distances, computed from the points' lengths and their sum.
     all_pairs = 2 * (n * squares - np.square(total).sum(axis=1))
     flat = all_pairs <= 1e-12 * np.maximum(n * squares, 1e-300)
-    expected = np.where(flat, np.nan, all_pairs / np.maximum(n - 1, 1))
-    return 1 - within / expected
+    return 1 - within / np.where(flat, np.nan, all_pairs / np.maximum(n - 1, 1))
 
 
 def shrunk(means: Floats, variances: Floats, centre: float) -> Floats:
@@ -216,7 +214,6 @@ def shrunk(means: Floats, variances: Floats, centre: float) -> Floats:
     # tau^2, the variance of the true means, by the moments of DerSimonian and Laird (1986).
     w = 1 / variances
     q = float((w * np.square(means - (w * means).sum() / w.sum())).sum())
-    moment = (q - (len(means) - 1)) / float(w.sum() - (w**2).sum() / w.sum())
-    tau2 = max(0.0, moment)
+    tau2 = max(0.0, (q - (len(means) - 1)) / float(w.sum() - (w**2).sum() / w.sum()))
     drawn: Floats = centre + tau2 / (tau2 + variances) * (means - centre)
     return drawn

@@ -240,8 +240,8 @@ class RaySession(RunSession):
                 actor = kind.remote(code_files(), self._packed)
                 self._actors.append(actor)
                 node = asyncio.wrap_future(actor.node.remote().future())
-                both = node, over
-                await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                first = asyncio.FIRST_COMPLETED
+                await asyncio.wait((node, over), timeout=seconds, return_when=first)
                 if not node.done():
                     node.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
                     ray.kill(actor)
@@ -335,12 +335,9 @@ class RaySession(RunSession):
         ray.kill(member.actor)
         alive = {node["NodeID"] for node in await asyncio.to_thread(ray.nodes) if node["Alive"]}
         by_itself = isinstance(fault, ActorDiedError) and member.node in alive
-        log.warning(
-            "a worker %s: its calls in flight are asked again",
-            "ended" if by_itself else "was lost with its machine",
-        )
-        guilty = self._deal.lose(member, by_itself=by_itself)
-        if guilty is not None:
+        how = "ended" if by_itself else "was lost with its machine"
+        log.warning("a worker %s: its calls in flight are asked again", how)
+        if (guilty := self._deal.lose(member, by_itself=by_itself)) is not None:
             why = f"its code ended {LIVES} workers; on the last one it was alone"
             failed = self._capture.cell(guilty, Failure(CRASH, why))
             self.keep(guilty, failed)
@@ -385,8 +382,7 @@ class RaySession(RunSession):
         lost = sum(self._reach[life] for life in dead)
         spent = budget.spent + lost + sum(standing.spent for standing in alive)
         if spent + wants > budget.cap:
-            unconfirmed = (
-                budget.unconfirmed + lost + sum(standing.unconfirmed for standing in alive)
-            )
+            open_calls = sum(standing.unconfirmed for standing in alive)
+            unconfirmed = budget.unconfirmed + lost + open_calls
             used = Budget(budget.cap, spent, unconfirmed, tokens=budget.tokens)
             self._stop_token.stop(BudgetReached(used.reached(wants)))

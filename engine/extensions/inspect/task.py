@@ -90,11 +90,10 @@ def difference(worlds: Sequence[Mapping[str, Any]]) -> tuple[float, float | None
     """(ASD, its standard error over problems, number of problems with all worlds). worlds:
     `problem`, `value`, `values` of all answers of the problem, and `score`. The error is None for
     fewer than two problems."""
-    differences = []
-    for _, group in groupby(sorted(worlds, key=itemgetter("problem")), itemgetter("problem")):
+    differences, by_problem = [], itemgetter("problem")
+    for _, group in groupby(sorted(worlds, key=by_problem), by_problem):
         of_problem = list(group)
-        values = of_problem[0]["values"]
-        if len(of_problem) == len(values):
+        if len(of_problem) == len(values := of_problem[0]["values"]):
             scores = ((world["value"] - fmean(values)) * world["score"] for world in of_problem)
             differences.append(sum(scores))
     n = len(differences)
@@ -146,12 +145,9 @@ def _parts(protocol: Protocol, problems: Mapping[str, Problem], score: str) -> t
             side = question.answers[state.metadata["place"]]
             verdict = await judged(protocol, question, side, inspect_ask)
             state.store.set(PROBS, list(verdict.probs))
-            state.messages += [
-                ChatMessageAssistant(
-                    content=f"{turn.speaker}: {turn.text}", metadata={"speaker": turn.speaker}
-                )
-                for turn in verdict.transcript.turns
-            ]
+            for turn in verdict.transcript.turns:
+                text, about = f"{turn.speaker}: {turn.text}", {"speaker": turn.speaker}
+                state.messages.append(ChatMessageAssistant(content=text, metadata=about))
             judgement = next((judgement.text for judgement in verdict.judgements), "")
             state.output = ModelOutput.from_content(str(state.model), judgement)
             return state

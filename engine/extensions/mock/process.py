@@ -65,11 +65,10 @@ long, and with the usual deadline a stalled request would delay the end by ten m
 def actors(loaded: LoadedSweep) -> Responder:
     """A responder with a simulated model for each model of a sweep, by its name on the wire."""
 
-    def on_the_wire(model: str) -> str:
-        real = not model.startswith(PREFIX)
-        return model.removeprefix(f"{provider_of(model)}/") if real else model
+    def name_on_wire(model: str) -> str:
+        return model if model.startswith(PREFIX) else model.removeprefix(f"{provider_of(model)}/")
 
-    return simulated(stand_ins(loaded.sweep, loaded.models.simulated, alias=on_the_wire))
+    return simulated(stand_ins(loaded.sweep, loaded.models.simulated, alias=name_on_wire))
 
 
 def staged(file: SweepFile, url: str) -> LoadedSweep:

@@ -118,8 +118,7 @@ def serve(
     from .serving import Seats, judged_by_persons, run_with_persons
 
     text = consent_text(consent) if consent else ""
-    queue = QueueSettings(seed, before, 60 * return_after, text)
-    seats = Seats(raters, queue, host, port, url)
+    seats = Seats(raters, QueueSettings(seed, before, 60 * return_after, text), host, port, url)
     path = Path(target)
     if path.is_file() and not is_run(path):
         if parts != Parts() or raters_per_transcript > 1:

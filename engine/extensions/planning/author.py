@@ -80,9 +80,8 @@ class AuthorCode:
 
     def line_of_method(self, *names: str) -> int:
         """Line number of the first of these methods that the class defines; else of the class."""
-        return next(
-            (self.methods[name].lineno for name in names if name in self.methods), self.line
-        )
+        lines = (self.methods[name].lineno for name in names if name in self.methods)
+        return next(lines, self.line)
 
     def line_of_end(self, *names: str) -> int:
         """The last line of the first of these methods that the class defines, which makes its
@@ -161,9 +160,8 @@ class AuthorCode:
                 inspect.signature(function).bind(*places, **keywords)
             except TypeError as exc:
                 parameter_names = ", ".join(part.name for part in needed)
-                yield Mistake(
-                    node.lineno, "called", f"{name} is called with {parameter_names}: {exc}"
-                )
+                why = f"{name} is called with {parameter_names}: {exc}"
+                yield Mistake(node.lineno, "called", why)
 
     def _settings(self) -> Iterator[Mistake]:
         inherited = {name for parent in self.found.__mro__[1:] for name in vars(parent)}

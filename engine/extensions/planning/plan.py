@@ -92,8 +92,7 @@ async def prompts_read(sweep: Sweep) -> list[Prompted]:
             first = Prompted(kind, seat, call.model, messages)
             first_prompts.setdefault((kind, seat, call.model, *begins), first)
 
-        alone = Sweep(sweep.name, sweep.problems, (row,))
-        await Walker(provider.reply, see).walk(alone.cells())
+        await Walker(provider.reply, see).walk(Sweep(sweep.name, sweep.problems, (row,)).cells())
     return list(first_prompts.values())
 
 
@@ -111,8 +110,7 @@ def show_prompts(
     if not rows:
         names = ", ".join(dict.fromkeys(row.kind for row in opened.sweep.rows))
         raise UsageError(f"unknown protocol {protocol!r} in {sweep}: choose from {names}")
-    grid = replace(opened.sweep, rows=rows, problems=(about,))
-    read = asyncio.run(prompts_read(grid))
+    read = asyncio.run(prompts_read(replace(opened.sweep, rows=rows, problems=(about,))))
     if as_json:
         show_json({"prompts": opened.sweep.prompts, "problem": about.id, "seats": read})
         return

@@ -482,10 +482,9 @@ def _brief(text: str, printed_parts: set[str]) -> str:
     """A message with the first line of its passage, and of each part that an earlier seat read.
     printed_parts: those above; this message's parts are added."""
     parts = PASSAGE.sub(r"\1 …\n", text).split("\n\n")
-    short_parts = (
-        f"{part.splitlines()[0]} … as above" if part in printed_parts else part for part in parts
-    )
-    brief = "\n\n".join(short_parts).replace(" … as above\n\n", " … as above\n")
+    above = " … as above"
+    shown = (f"{part.splitlines()[0]}{above}" if part in printed_parts else part for part in parts)
+    brief = "\n\n".join(shown).replace(f"{above}\n\n", f"{above}\n")
     printed_parts.update(part for part in parts if "\n" in part)
     return brief
 
@@ -495,9 +494,8 @@ def _sharing(trial: Trial) -> str:
     together = set[str]().union(*calls_by_world)
     shared = calls_by_world[0].intersection(*calls_by_world[1:])
     counts = " + ".join(str(len(calls)) for calls in calls_by_world)
-    return (
-        f"calls: {counts} per world, {len(together)} distinct, {len(shared)} shared by all worlds"
-    )
+    distinct = f"{len(together)} distinct, {len(shared)} shared by all worlds"
+    return f"calls: {counts} per world, {distinct}"
 
 
 def _plain(word: str, result: Tried, prompts: Sequence[Prompted]) -> dict[str, Any]:

@@ -63,11 +63,8 @@ class GroundTruth:
         truths: dict[str, set[str]] = {}
         for answer_texts, values in self._values.get(text, ()):
             if bodies and all(body in values for body in bodies):
-                best = max(
-                    (candidate for candidate in values if candidate in bodies),
-                    key=values.__getitem__,
-                )
-                truths.setdefault(answer_texts, set()).add(best)
+                shown = (candidate for candidate in values if candidate in bodies)
+                truths.setdefault(answer_texts, set()).add(max(shown, key=values.__getitem__))
         parts = [best for known, best in truths.items() if passage in known]
         matching = set[str]().union(*(parts or truths.values()))
         matching = truths.get(passage, matching)
@@ -134,10 +131,8 @@ class ParsedQuestion:
 
     def argued(self, user: str) -> str:
         """Label of the answer that the last speech argues for; empty without one."""
-        strengths = [stated_strength(speech) for _, speech in read_turns(user)[-1:]]
-        return next(
-            (strength[0] for strength in strengths if strength and strength[0] in self.places), ""
-        )
+        strengths = filter(None, (stated_strength(speech) for _, speech in read_turns(user)[-1:]))
+        return next((label for label, _ in strengths if label in self.places), "")
 
     def expression(self, chance: Chance) -> str:
         """An arithmetic expression with two numbers of the question."""
@@ -201,8 +196,7 @@ def drawn(nats: Sequence[float], chance: Chance) -> int:
 
 def vote(labels: Sequence[str], nats: Sequence[float], chance: Chance) -> str:
     """A short reasoning and the final line of a vote."""
-    ranked = sorted(range(len(nats)), key=nats.__getitem__, reverse=True)
-    first, second = ranked[:2]
+    first, second = sorted(range(len(nats)), key=nats.__getitem__, reverse=True)[:2]
     reasons = REASONS.format(
         gap=nats[first] - nats[second], first=labels[first], second=labels[second]
     )
@@ -247,10 +241,7 @@ SHORTEST, SPREAD = 0.7, 0.6
 
 def system_of(call: Call) -> str:
     """Text of the last system message of a call, or an empty text."""
-    for message in reversed(call.request.messages):
-        if message.role == "system":
-            return message.text
-    return ""
+    return next((m.text for m in reversed(call.request.messages) if m.role == "system"), "")
 
 
 class SimulatedCall:
@@ -260,16 +251,10 @@ class SimulatedCall:
         self, call: Call, model: SimModel, chance: Chance, scene_of: Callable[[str], ParsedQuestion]
     ) -> None:
         """scene_of: parses the question of a system message."""
-        user = whole_user_text(call.messages)
-        result = ""
-        for message in call.messages:
-            if message.role == "tool":
-                result = message.text
-        self._call = call
-        self._model = model
-        self._chance = chance
-        self._user = user
-        self._result = result
+        self._call, self._model, self._chance = call, model, chance
+        self._user = user = whole_user_text(call.messages)
+        results = [message.text for message in call.messages if message.role == "tool"]
+        self._result = results[-1] if results else ""
         self._todo = read_instructions(user) or Todo("", "", "")
         self._scene = scene_of(system_of(call))
 
@@ -320,12 +305,10 @@ class SimulatedCall:
         return neutral(scene.question, todo.task, self._words(), chance)
 
     def _label(self) -> Said:
-        candidates = self._call.top_logprobs
-        if self._muddled:
-            token = stray_token(candidates)
-        else:
-            token = label_token(self._labels, self._belief(), candidates)
-        return token.text, (token,) if candidates else ()
+        most = self._call.top_logprobs
+        muddled = self._muddled
+        token = stray_token(most) if muddled else label_token(self._labels, self._belief(), most)
+        return token.text, (token,) if most else ()
 
     def _form(self, schema: Any) -> str:
         scene = self._scene

@@ -65,13 +65,10 @@ class SideCase:
         """A speech of at most `words` words, but at least its opening. replies: whether it rebuts a
         speech for the rival. aside: an additional sentence."""
         sentences = [OPENING.format(label=self.label, strength=strength, decimals=DECIMALS)]
-        if aside:
-            sentences.append(aside)
-        if replies:
-            sentences.append(self._rebuttal[chance.start % len(self._rebuttal)][0])
-        return " ".join(
-            [*sentences, *prose(self._case, words - sum(map(length, sentences)), chance)]
-        )
+        sentences += [aside] * bool(aside)
+        sentences += [self._rebuttal[chance.start % len(self._rebuttal)][0]] * replies
+        rest = words - sum(map(length, sentences))
+        return " ".join([*sentences, *prose(self._case, rest, chance)])
 
     def doubt(self, chance: Chance) -> str:
         """A question that a judge might ask about this answer."""
@@ -93,9 +90,8 @@ def prose(bank: Bank, words: int, chance: Chance) -> Iterator[str]:
 def neutral(question: str, task: str, words: int, chance: Chance) -> str:
     """A neutral reply to any question; at least one sentence."""
     last_sentence, task_text = in_sentences(question)[-1], excerpt(task or "something unmarked")
-    sentences = [
-        template.format(question=last_sentence, task=task_text) for template in SENTENCES["neutral"]
-    ]
+    about = {"question": last_sentence, "task": task_text}
+    sentences = [template.format(**about) for template in SENTENCES["neutral"]]
     bank = tuple((sentence, length(sentence)) for sentence in sentences)
     first, count = bank[0]
     return " ".join([first, *prose(bank, words - count, chance)])
@@ -136,10 +132,8 @@ def in_sentences(text: str) -> list[str]:
 
 def _text_and_steps(answer_text: str) -> tuple[str, list[str]]:
     """First line of an answer, and its other lines; the first line again without others."""
-    text, *work = [excerpt(line) for line in answer_text.splitlines() if line.strip()] or [
-        "nothing"
-    ]
-    return text, work or [text]
+    lines = [excerpt(line) for line in answer_text.splitlines() if line.strip()] or ["nothing"]
+    return lines[0], lines[1:] or lines
 
 
 _LONGEST = 64
