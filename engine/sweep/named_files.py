@@ -65,7 +65,7 @@ class _SetReader:
         """Path of each set that was read so far -> its name, and the text of its blocks."""
 
     def read(self, node: Node) -> PromptSet:
-        """The set that one alternative of `prompts` describes, with a name of its own."""
+        """The set that one alternative of `prompts` describes, under a separate name."""
         words = self._described(node)
         if (earlier := self._keys.setdefault(words.name, node.key)) != node.key:
             where = self._document.place(earlier)

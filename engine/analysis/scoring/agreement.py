@@ -207,7 +207,7 @@ def _alpha(sums: Floats) -> Floats:
 
 def shrunk(means: Floats, variances: Floats, centre: float) -> Floats:
     """Each mean drawn to the centre by the share of its variance that is chance (empirical Bayes;
-    Morris 1983). variances: of the chance errors of the means, above 0; if they are 0, or there is
+    Morris 1983). variances: of the chance errors of the means, above 0; if they are 0, or for
     one mean, nothing is drawn."""
     if len(means) < 2 or not variances.all():
         return means
