@@ -3,7 +3,7 @@ give: known truths."""
 
 import pytest
 
-from oversight.engine.analysis.raters import raters, raters_part, verdicts_of
+from oversight.engine.analysis.raters import alphas, raters, raters_part, verdicts_of
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 
 EVEN = (0.5, 0.5)
@@ -46,6 +46,18 @@ def test_raters_are_drawn_together_by_the_share_that_is_chance() -> None:
     # -.02 and -.08; -.5 and -.72: the two means are .56 apart, and each has one degree of freedom.
     chance = (2 * 0.03**2 + 2 * 0.11**2) / 2 / 2
     assert one.shrunk - two.shrunk == pytest.approx(0.56 * (1 - chance / (0.56**2 / 2)))
+
+
+@pytest.mark.parametrize("key", ["file", "setting", "speaker", "repeat"])
+def test_conversations_about_one_question_are_told_apart_by_each_key(key: str) -> None:
+    lines = [
+        Judgement(id, (1, -1), ((p, 1 - p),) * 2, keys | {"problem": id, key: value}, None, True)
+        for id in "abc"
+        for value, p in (("1", 0.9), ("2", 0.2))
+        for keys in ({"judge": "one"}, {"judge": "two"})
+    ]
+    agreement = alphas(Judgements.of(lines))["probabilities (interval); every answer argued"]
+    assert agreement and (agreement.units, agreement.alpha.value) == (6, 1)
 
 
 def test_judge_of_one_case_does_not_top_the_table() -> None:

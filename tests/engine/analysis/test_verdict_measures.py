@@ -26,13 +26,17 @@ def test_measures_follow_from_the_verdicts(runs: Kept) -> None:
         # Either reward lies between -2 and 0.
         assert row.first_label and row.first_label.estimate.ends == (-2, 2)
     assert by_name["naive judge"].naive is None
-    alone = run.table.judged_right(run.names.index("naive judge"))
+    alone, misled = run.table.judged_right(run.names.index("naive judge")), list[float]()
     for number, (name, row) in enumerate(by_name.items()):
         if name != "naive judge":
             right = run.table.judged_right(number)
             assert row.naive and row.naive.lift
             assert row.naive.lift.value == pytest.approx(float((right - alone).mean()))
-            assert sum(astuple(row.naive.flips)) == pytest.approx(1)
+            cells = (alone * right, alone * (1 - right), (1 - alone) * right)
+            shares = [float(cell.mean()) for cell in cells]
+            assert astuple(row.naive.flips) == pytest.approx((*shares, 1 - sum(shares)))
+            misled.append(shares[1] - shares[2])
+    assert any(misled), "the direction matters in some row"
 
 
 @pytest.mark.wire

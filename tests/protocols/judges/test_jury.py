@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from oversight.cache.call import Call
+from oversight.cache.reply import Reply
 from oversight.protocols import (
     Agent,
     Answer,
@@ -18,6 +19,7 @@ from oversight.protocols import (
     Debate,
     Ensemble,
     Jury,
+    LogprobJudge,
     NaiveJudge,
     Problem,
     Protocol,
@@ -30,8 +32,9 @@ from oversight.protocols import (
 )
 from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.judges.jury import Pooling
+from oversight.protocols.judges.repeated import Redrawn
 from oversight.protocols.scores import brier
-from tests.fakes import ALICE, CRATES, JUDGE, A, B, Scripted, prompt
+from tests.fakes import ALICE, CRATES, JUDGE, A, B, Scripted, prompt, token
 from tests.world import shipments, simulated
 
 ANN, BEN, CAT = (StatedJudge(name) for name in ("ann", "ben", "cat"))
@@ -155,6 +158,20 @@ async def test_each_member_has_its_own_bag_of_examples_the_same_for_every_questi
     own_shot = Shot(Transcript(structs.replace(TRANSCRIPT.question, answers=YES_NO)), (1, 0))
     await replace(ensemble, examples=(own_shot,)).judge(TRANSCRIPT, ask)
     assert not any("<example>" in prompt(call).system for call in ask.calls[5:])
+
+
+MASS = LogprobJudge("sim/weak")
+
+
+@pytest.mark.parametrize(
+    "panel", [Redrawn(MASS), Ensemble(MASS), Jury((MASS, LogprobJudge("sim/strong")))]
+)
+async def test_a_panel_is_as_unsure_as_its_members(panel):
+    """The labels have half of the probability, and A has .4: from .4 to .9 if all were known."""
+    first = token("A", 0.4, B=0.1, The=0.5)
+    verdict = await panel.judge(TRANSCRIPT, Scripted(lambda call: Reply("A", logprobs=(first,))))
+    assert verdict.probs == pytest.approx((0.8, 0.2)) and not verdict.doubts
+    assert verdict.bounds[0] == pytest.approx((0.4, 0.9))
 
 
 async def test_an_unread_member_of_an_ensemble_bounds_its_verdict():

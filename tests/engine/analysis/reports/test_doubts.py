@@ -180,6 +180,7 @@ async def test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_sha
     complying = table.without(SPOKEN_DOUBTS)
     (row,) = score_rows(complying, score="brier").rows
     assert row.asd and (row.n, row.asd.value) == (9, approx(0))
+    assert figures(row.bounds) == close(9, 0, 0, 0, 0, 0), "no valid problem is in doubt"
     # Believed at 0.9 for either side, nobody gains by the truth; where the lie turned honest, the
     # lie that was to be argued has 0.1.
     turned = -2 * 0.1**2 + 2 * 0.9**2

@@ -105,6 +105,10 @@ async def test_a_fault_a_refusal_or_a_bug_costs_its_proposal_alone(tasks, caplog
     assert kinds == {"t0": "InvalidRequest", "t1": "crash", "t2": "declined"}
     assert "a bug" in caplog.text
     assert len(work.results()) == 12
+    # The order of the tasks, whichever reply came first.
+    expected = [one.id for one in work.results()]
+    work.made = dict(reversed(work.made.items()))
+    assert [one.id for one in work.results()] == expected
 
 
 def test_a_setting_that_the_model_does_not_take_is_refused_with_the_fix():
