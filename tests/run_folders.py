@@ -151,7 +151,8 @@ def overwrite(folder: Path, cells: Sequence[RecordedCell]) -> None:
     """Record other cells at places that have one. Only tests do so."""
     with closing(RunDatabase(folder)) as database:
         places = [(cell.place,) for cell in cells]
-        database.db.executemany("DELETE FROM cells WHERE place = ?", places)
+        for table in ("cells", *CHILDREN):
+            database.db.executemany(f"DELETE FROM {table} WHERE place = ?", places)
         database.write(cells)
 
 

@@ -28,6 +28,9 @@ UNREADABLE = (EngineError, ProtocolError, OSError)
 
 _HELP = "Only rows with this text in the {}'s name."
 
+SIMULATED, OWN_SERVER, REAL = "simulated", "own server", "real"
+"""Kinds of models; an own server is one of this machine or of its network."""
+
 RunState: TypeAlias = Literal["running", "finished", "stopped"]
 
 
@@ -47,15 +50,12 @@ class RunSummary:
     """Dollars."""
     overrides: tuple[str, ...] = ()
     """The `--set` flags that it was started with."""
-    simulated: bool = False
-    """Whether simulated models gave any of its replies."""
-    own_server: bool = False
-    """Whether a server of this machine or of its network gave any."""
+    models: str = ""
+    """The models that replied: `simulated` if any is, `own server` or `real`; else empty."""
 
     @property
-    def models(self) -> str:
-        """The models behind it: `simulated`, `own server` or `real`."""
-        return "simulated" if self.simulated else "own server" if self.own_server else "real"
+    def simulated(self) -> bool:
+        return self.models == SIMULATED
 
     @property
     def state(self) -> RunState:
@@ -73,7 +73,8 @@ def summarize(folder: Path) -> RunSummary:
     refuse_links_within(folder)
     with RunTables.open(folder) as tables:
         manifest, (finished, failed) = manifest_in(tables), tables.count()
-        endpoints = [*tables.fetched("SELECT DISTINCT model, came FROM endpoints")]
+        endpoints = tables.fetched("SELECT DISTINCT model, came FROM endpoints")
+        kinds = {_kind(*one) for one in endpoints}
     return RunSummary(
         folder,
         manifest.name,
@@ -84,17 +85,19 @@ def summarize(folder: Path) -> RunSummary:
         holder(folder),
         sum_usage(read_ledger(folder).values()).dollars,
         manifest.overrides,
-        any(model.startswith(PREFIX) for model, _ in endpoints),
-        any(_is_local(came) for _, came in endpoints),
+        next((kind for kind in (SIMULATED, OWN_SERVER, REAL) if kind in kinds), ""),
     )
 
 
-def _is_local(came: str) -> bool:
-    """Whether replies came from a server of this machine or of its network. came: `live URL`."""
+def _kind(model: str, came: str) -> str:
+    """The kind of a model by its name and the origin of its replies, as `live URL`."""
+    if model.startswith(PREFIX):
+        return SIMULATED
     with suppress(ValueError):
         host = urlsplit(came.partition(" ")[2]).hostname or ""
-        return host == "localhost" or ip_address(host).is_private
-    return False
+        if host == "localhost" or ip_address(host).is_private:
+            return OWN_SERVER
+    return REAL
 
 
 def folder_named(word: str) -> Path:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from operator import attrgetter
 from pathlib import Path
 
 from ...analysis.findings.finding import Column, Part, column, number, people, program, word
+from ...display.table import NONE
 from ...display.text import dollars
-from ...run.listing import RunSummary, summaries
+from ...run.listing import REAL, RunSummary, summaries
 from .environment import page
 from .links import ServerLinks
 
@@ -32,8 +32,8 @@ def runs_part(title: str, runs: Sequence[RunSummary], name_of: Callable[[RunSumm
             words=True,
         ),
         word("state", "state"),
-        *[people("models", attrgetter("models"), words=True)]
-        * any(run.models != "real" for run in runs),
+        *[people("models", lambda run: run.models or NONE, words=True)]
+        * any(run.models not in ("", REAL) for run in runs),
         program("cells", "cells"),
         Column("cells", done, ("finished",), lambda run: run.finished),
         number("failed", "failed"),

@@ -9,7 +9,7 @@ from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
 from ....run.events import mixed_lines
 from ....run.folders import RUNS, is_run, read_manifest, run_folders
-from ....run.listing import summaries, summarize
+from ....run.listing import OWN_SERVER, SIMULATED, summaries, summarize
 from ....run.observer import read_progress
 from ....system.files import holder
 from ....system.settings import argument
@@ -83,7 +83,7 @@ def _status(run: Path, as_json: bool) -> None:
     unconfirmed = f", and {dollars(paid.unconfirmed)} unconfirmed" if paid.unconfirmed else ""
     lines = (
         f"{manifest.name}: {cells}",
-        "SIMULATED models" if standing.simulated else "own server" * standing.own_server,
+        {SIMULATED: "SIMULATED models", OWN_SERVER: OWN_SERVER}.get(standing.models, ""),
         *mixed_lines(run),
         f"{asked(paid)}, {dollars(paid.dollars)}{unconfirmed}" if paid.sent else "",
         *(f"{model}: {usage.latency}" for model, usage in ledger.items() if usage.latency.replies),
