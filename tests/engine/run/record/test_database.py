@@ -384,9 +384,11 @@ def test_changed_column_of_any_table_is_named(tmp_path, full, table, column, sea
     [("asked", "n"), ("turns", "turn"), ("judgements", "n"), ("calls", "call"),
      ("endpoints", "endpoint"), ("passages", "passage + 1")],
 )  # fmt: skip
-def test_lost_row_of_any_table_is_named(tmp_path, full, table, key):
+@pytest.mark.parametrize("which", ["1", "max"])
+def test_lost_row_of_any_table_is_named(tmp_path, full, table, key, which):
     shutil.copy(full / RUN_DB, tmp_path)
-    assert changed(tmp_path / RUN_DB, f"DELETE FROM {table} WHERE {key} = 1")
+    row = which if which == "1" else f"(SELECT max({key}) FROM {table})"
+    assert changed(tmp_path / RUN_DB, f"DELETE FROM {table} WHERE {key} = {row}")
     with pytest.raises(RunFolderError, match=r"run\.db is damaged"):
         read_all(tmp_path)
 
