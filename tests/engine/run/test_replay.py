@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from oversight.engine.errors import UsageError
 from oversight.engine.run.record.database import RunDatabase
+from oversight.engine.run.replay import with_passages, without_passage
 from oversight.protocols.transcript import Failure
+from tests.fakes import APPLES, CRATES
 from tests.run_folders import SWAPPED, edited, noted, overwrite
 
 
@@ -28,6 +31,27 @@ def test_another_verdict_is_named(command, finished):
     assert "0 of 40 outcomes are equal to the byte" in replay.err
     assert "first difference: cell " in replay.err and " recorded, " in replay.err
     assert "the code of its row is unchanged" in replay.err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("log.txt", "The log."),
+        ("log.txt", "\n The log.\n"),
+        ("rows.jsonl", '{"id": 1, "article": "The log."}\n'),
+        ("rows.jsonl", '{"id": 1, "article": {"text": " The log.\\n"}}\n'),
+    ],
+)
+def test_a_source_text_is_restored_from_a_file_of_any_form(tmp_path, name, content):
+    whole = structs.replace(CRATES, passage="The log.")
+    problem = structs.replace(APPLES, question=whole)
+    left_out = without_passage(problem)
+    (tmp_path / name).write_text(content)
+    for source in (tmp_path, tmp_path / name):
+        assert with_passages([left_out, APPLES], source) == (problem, APPLES)
+    (tmp_path / name).write_text("Another log.")
+    with pytest.raises(UsageError, match="0 of the 1 source texts"):
+        with_passages([left_out], tmp_path)
 
 
 def with_field(value: Any, path: str, new: object) -> Any:
