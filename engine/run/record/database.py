@@ -77,8 +77,8 @@ class RunDatabase(RunTables):
         super().__init__(open_to_write(folder / RUN_DB), folder / RUN_DB)
         self._numbers: dict[str, list[tuple[int, RecordedCall]]] = {}
         self._newest = self._completed = 0
-        self._all_known = self._any_withdrawn = False
-        """Whether all calls of the file have a number in memory; whether any cell is withdrawn."""
+        self._fresh = False
+        """Whether all cells and calls of the file are new since it was opened, and in memory."""
         self._endpoint_numbers: dict[tuple[Any, ...], int] = {}
         self._failed = False
         self.written = False
@@ -152,11 +152,11 @@ class RunDatabase(RunTables):
         rows: dict[str, list[Row]] = {table: [] for table in ("calls", "cells", *CHILDREN)}
         with self._transaction():
             if len(self._numbers) > MAX_NUMBERED:
-                self._numbers, self._all_known = {}, False
+                self._numbers, self._fresh = {}, False
             self._look_up({call.address for cell in listed for call in cell.calls})
             for cell in listed:
                 self._add(cell, rows)
-            if self._any_withdrawn:
+            if not self._fresh:
                 places = [cell.place for cell in listed]
                 self._delete("cells", places, f"AND status='{WITHDRAWN}'")
                 for table in CHILDREN:
@@ -252,7 +252,7 @@ class RunDatabase(RunTables):
         """Find the numbers of calls that are in the file, and not in memory."""
         new = {address for address in addresses if address not in self._numbers}
         self._numbers |= {address: [] for address in new}
-        if self._all_known:
+        if self._fresh:
             return
         query = f"SELECT * FROM calls WHERE {BEGINNING} IN ({{}})"
         beginnings = {bytes.fromhex(address[:8]) for address in new}
@@ -323,10 +323,9 @@ class RunDatabase(RunTables):
         """Start from the content of the file, and forget everything that it lacks."""
         self._known, self._endpoints, self._numbers = {}, {}, {}
         self._newest = self.fetched("SELECT coalesce(max(call), 0) FROM calls")[0][0]
-        self._all_known = not self._newest
         self._completed = self.fetched("SELECT coalesce(max(completed), 0) FROM cells")[0][0]
-        withdrawn_cells = "SELECT EXISTS(SELECT 1 FROM cells WHERE status=?)"
-        self._any_withdrawn = self.fetched(withdrawn_cells, WITHDRAWN)[0][0]
+        tables = ("calls", "cells", *CHILDREN)
+        self._fresh = not any(self.fetched(f"SELECT 1 FROM {table} LIMIT 1") for table in tables)
         endpoints = self.table("endpoints")
         self._endpoint_numbers = {tuple(values): number for number, *values in endpoints}
         self._failed = False
