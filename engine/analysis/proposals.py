@@ -273,7 +273,7 @@ class Proposals(Analysis):
             for line in lines
             if (x := line.wrong) and (y := line.right)
         )
-        axes = "share of wrong proposals accepted", "share of right proposals accepted"
+        axes = "accepts wrong", "accepts right"
         chart = Chart(title, *axes, tuple(points), diagonal=True)
         parts = (
             Part("rows", title, COLUMNS, lines, notes, chart=chart),

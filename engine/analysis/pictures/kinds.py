@@ -123,6 +123,10 @@ class ScoredRun:
         return replace(chart, title=f"{chart.title} ({SCORE_NAMES[self.score]})")
 
 
+UNSCORED = ("monitoring", "coverage", "proposals")
+"""Analyses without a scoring rule."""
+
+
 def _analysis(kind: str, run: ScoredRun) -> Chart:
     """The chart of an analysis; of its rows those that are shown."""
     names, source = {run.rows.names[n] for n in run.numbers}, analysis(kind)()
@@ -137,7 +141,10 @@ def _analysis(kind: str, run: ScoredRun) -> Chart:
         series = tuple(
             replace(one, points=dots) for one, dots in zip(series, points, strict=True) if dots
         )
-    return run.titled(kind, replace(chart, title=source.title, series=series))
+    chart = replace(chart, title=source.title, series=series)
+    if kind in UNSCORED and not series:
+        raise UsageError(f"{kind}: nothing to draw: no row has verdicts on both kinds of problems")
+    return chart if kind in UNSCORED else run.titled(kind, chart)
 
 
 def asd(run: ScoredRun) -> Forest:
@@ -259,8 +266,7 @@ KINDS: Mapping[str, Callable[[ScoredRun], Picture]] = {
     "jse": jse,
     "calibration": partial(_analysis, "calibration"),
     "trend": trend_chart,
-    **{kind: partial(_analysis, kind) for kind in ("frontier", "monitoring")},
-    **{kind: partial(_analysis, kind) for kind in ("coverage", "proposals")},
+    **{name: partial(_analysis, name) for name in ("frontier", *UNSCORED)},
 }
 """By the name that `oversight export plot --kind` takes. `compare` is apart: it takes two runs."""
 
