@@ -62,6 +62,7 @@ pictures: .venv/installed-dev    ## every screen and plot into pictures/, and th
 	$(BIN)/python -m tools.pictures pictures
 	cp pictures/overview-light.png docs/pictures/overview.png
 	cp pictures/reader-debate-light.png docs/pictures/reader.png
+	cp pictures/map-demo-light.png docs/pictures/map.png
 
 # One core for the server and one for the client: nothing else should run beside it.
 # With other programs beside it: make bench PEERS=lm_eval,openai,litellm,curator

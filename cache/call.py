@@ -43,6 +43,8 @@ class Message(Struct, frozen=True):
 
 
 class ToolSpec(Struct, frozen=True, gc=False):
+    """A tool as a model sees it."""
+
     name: str
     description: str
     parameters: str

@@ -16,7 +16,7 @@ from tests.command_line import oversight, running, within
 from tests.pages.browser import chromium, opened, served
 from tests.pages.conftest import HARD
 from tests.pages.rated import TASKS, at_desk, begin, filled
-from tests.persons.desks import PLAIN
+from tests.persons.queues import PLAIN
 
 DEMO = "data/demo.yaml"
 GRID = Path(__file__).parents[1] / "examples/appendix_a_sim.yaml"
@@ -112,6 +112,7 @@ def take(to: Path, only: str = "") -> None:
         (place / "hard.yaml").write_text(HARD)
         oversight("demo", cwd=place)
         oversight("run", "hard.yaml", cwd=place)
+        oversight("measure", "probe", "demo", "--protocol", "debate", "--limit", "5", cwd=place)
         other = ("--set", "agents.model=sim/deceptive", "--set", "name=again")
         (place / "demo.yaml").write_bytes(files("oversight.engine").joinpath(DEMO).read_bytes())
         oversight("run", "demo.yaml", *other, cwd=place)
