@@ -162,8 +162,7 @@ SWAPPED = "probs = '[' || (probs -> 1) || ',' || (probs -> 0) || ']'"
 
 def cut(folder: Path, cells: int) -> None:
     """Keep the first cells, as if the run had been stopped after them."""
-    for table in ("cells", *CHILDREN):
-        edited(folder, f"DELETE FROM {table} WHERE place >= {cells}")
+    edited(folder, f"DELETE FROM cells WHERE place >= {cells}")
 
 
 def with_failures(folder: Path, kind: str, places: set[int]) -> bytes:
