@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,8 @@ import pytest
 from examples.metrics import MEASURED, Metrics
 from oversight import run as run_from_python
 from oversight.cache import writer
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply, Usage
 from oversight.engine.display.progress import Snapshot
-from oversight.engine.errors import BudgetReached, Halt, RunFolderError, UsageError
-from oversight.engine.providers.provider import Provider
+from oversight.engine.errors import Halt, RunFolderError, UsageError
 from oversight.engine.run import run_folder
 from oversight.engine.run.execution import RunSession, execute
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
@@ -125,28 +121,6 @@ def test_prices_are_a_parameter_in_python_too(place):
     with pytest.raises(UsageError, match=r"prices\.toml"):
         run_from_python(protocols, problems, prices=bad, max_cost=1.0, quiet=True)
     assert not Path("runs").exists()
-
-
-class Paid(Provider):
-    async def __call__(self, call: Call) -> Reply:
-        return Reply("A: 80%\nB: 20%", usage=Usage(1_000, 20))
-
-    async def close(self) -> None:
-        pass
-
-
-@pytest.mark.parametrize("cap", [0.0, 0.05])
-def test_folder_of_a_budget_that_is_reached_stays_if_any_call_was_paid(place, cap, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    Path("s.yaml").write_text(
-        "problems: {bundled: arithmetic}\nprotocols: naive_judge\njudges: openai/gpt-4o\n"
-    )
-    loaded = open_sweep(Path("s.yaml"))
-    loaded.answering["openai"] = Paid()
-    with Run.open(loaded, replace(OPTIONS, max_cost=cap)) as run:
-        assert isinstance(asyncio.run(execute(run)), BudgetReached)
-        assert (run.folder.finished > 0) == (cap > 0)
-    assert Path("run").exists() == (cap > 0)
 
 
 def test_resumed_run_keeps_the_prices_it_started_with(place):

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,12 +25,16 @@ from oversight.engine.errors import (
     UnrecognizedReply,
 )
 from oversight.engine.models.accounting.ledger import (
+    CUT_OFF,
+    FIGURES,
     Latency,
     Ledger,
+    Page,
     Stopwatch,
     UsageTotals,
     sum_latency,
     sum_usage,
+    written_down,
 )
 from oversight.engine.models.accounting.ledger_file import (
     EVERY,
@@ -170,6 +175,13 @@ def test_accounts_of_several_sittings_add_up():
     assert total.usage == Usage(11, 6, 1)
     assert (total.dollars, total.unconfirmed, total.unpriced) == (1.5, 0.1, 3)
     assert total.sent == one.sent + other.sent == 10
+    entries: list[bytes] = []
+    page = Page(MODEL, None, lambda model, content: entries.append(content))
+    page.add_account(one)
+    page.add_account(other)
+    assert page.account() == replace(total, accounts_added=2)
+    entered = written_down(FIGURES.unpack(entries[-1][: FIGURES.size]))
+    assert entered == replace(page.account(), faults=(("failed", CUT_OFF, 3),))
     assert sum_usage([]).sent == 0
 
 
