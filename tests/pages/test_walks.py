@@ -5,10 +5,15 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import numpy as np
 import pytest
 
-from tests.pages.browser import served, violations
+from oversight.engine.analysis.rows import read_rows
+from oversight.engine.run.reader import RunReader
+from oversight.engine.views.pages.site import write_site
+from tests.pages.browser import faults_in, served, violations
 
 pytestmark = pytest.mark.browser
 
@@ -41,3 +46,34 @@ def test_a_table_is_copied_as_csv_or_latex(width: int, page: Any, run: str) -> N
     assert latex.startswith("\\begin{tabular}{lllrrr}\n\\toprule\nproblem & row & stands out & ASD")
     assert '=1+1,"a" \\& b\\_1 & ' in latex and latex.count("\\\\\n") == lines + 1
     assert violations(page) == []
+
+
+@pytest.mark.parametrize("width", (1440, 390))
+def test_a_row_opens_to_one_dot_per_problem(
+    width: int, page: Any, run: str, hard: Path, tmp_path: Path
+) -> None:
+    with RunReader(hard) as reader:
+        rows = read_rows(reader)
+        values, names = rows.asd_by_problem("brier"), rows.names
+        ids = [problem.id for problem in reader.sweep.problems]
+        n = max(range(len(names)), key=lambda row: np.ptp(values[:, row]))
+        measured = values[:, n][~np.isnan(values[:, n])]
+        lowest = int(np.nanargmin(values[:, n]))
+        write_site(reader, tmp_path / "site", most=None, calls=False)
+    page.set_viewport_size({"width": width, "height": 800})
+    for address in (run, (tmp_path / "site" / "index.html").as_uri()):
+        page.goto(address)
+        faults = faults_in(page)
+        page.locator(".fold").evaluate_all("all => all.forEach(each => each.click())")
+        page.locator(f"tr[data-row='{n}'] .dots-of").click()
+        opened = page.locator(".dots-row")
+        assert opened.locator("circle").count() == len(measured)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert f"lowest: {ids[lowest]} " in opened.inner_text()
+        page.evaluate("scrollTo(0, 0)")
+        assert violations(page) == [] and faults == []
+        opened.locator("p a").first.click()
+        assert ids[lowest] in page.locator("h1:visible").first.inner_text()
+    page.goto(f"{run}/compare?first={quote(names[n])}&second=naive+judge")
+    assert page.locator("#dots circle").count() == len(measured)
+    assert page.locator("#dots p a").count() == 2 and violations(page) == []

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from math import isnan
 
 import numpy as np
-import orjson
 from markupsafe import Markup
 
 from ....protocols.scores import RANGES, TIE
@@ -24,8 +23,10 @@ from ...display.text import printable
 from ...errors import UsageError
 from ...run.reader import Place, RunReader
 from ...sweep.grid import GridRow
+from .environment import inline_json
 from .findings import LineLinks, Linked, shown_part
-from .links import MOST_PAIRS, Links, PageQuery, nth
+from .links import MOST_PAIRS, Links, PageQuery, nth, readings_of
+from .overview import dots_data
 from .strip import run_page
 
 SHADES = [*(f"n{n}" for n in range(4, 0, -1)), "z", *(f"p{n}" for n in range(1, 5))]
@@ -84,8 +85,8 @@ def map_page(run: RunReader, links: Links, query: PageQuery) -> str:
         "fields": fields.astype(int)[problems][:, rows].tolist(),
         "states": states[problems][:, rows].tolist(),
         "most": 100 * min(high - low, float(np.nanmax(np.abs(values), initial=1.0))),
-        "links": _links(run, links, problems, rows),
-        "numbers": [problems, rows] if links.form("map") else None,
+        "links": readings_of(run, links),
+        "numbers": [problems, rows],
     }
     return run_page(
         "map",
@@ -98,21 +99,10 @@ def map_page(run: RunReader, links: Links, query: PageQuery) -> str:
         legend=Counter(state_name(state) for state in states.ravel().tolist()),
         doubts=int((states & DOUBT > 0).sum()),
         most=data["most"] / 100,
-        # Within a script no text may look like its end; JSON has other ways to write a <.
-        data=Markup(orjson.dumps(data).decode().replace("<", "\\u003c")),
+        data=inline_json(data),
         rows=[(names[n], links.to("row", row=n)) for n in rows],
         problems=[(run.sweep.problems[n].id, links.to("problem", problem=n)) for n in problems],
     )
-
-
-def _links(
-    run: RunReader, links: Links, problems: list[int], rows: list[int]
-) -> list[list[str]] | str:
-    """On the server, the address of a reading with `{r}` and `{p}` for row and problem. For a site,
-    whose files have different names, all addresses."""
-    if links.form("map"):
-        return links.reading(Place(0, 0)).replace("/row/0/problem/0", "/row/{r}/problem/{p}")
-    return [[links.any_reading(r, p, run.sweep.draws) for r in rows] for p in problems]
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +283,7 @@ def compare_page(run: RunReader, links: Links, query: PageQuery) -> str:
             for at, row in (single.places if single else ())
         ],
         run2=query.run2,
+        dots=_dots(rows, links, single, score) if single and not other else "",
         axis=Axis.around([0.0, estimate.value, *(estimate.interval or ())]) if estimate else None,
         words=words,
         mean=mean,
@@ -309,6 +300,13 @@ def _mean(rows: RunRows, contrasts: Sequence[Compared], score: str) -> Estimate 
     asd = [rows.asd(score).get(name) for name in rows.names]
     means = mean_pair(asd, [(one[1], two[1]) for one, two in (line.places for line in contrasts)])
     return (means[0] - means[1]).estimate(interval=rows.sweep.interval) if means else None
+
+
+def _dots(rows: RunRows, links: Links, contrast: Compared, score: str) -> Markup:
+    """The differences of all problems, which lead to their pages."""
+    one, two = (rows.asd_by_problem(score)[:, row] for _, row in contrast.places)
+    to = [[links.to("problem", problem=n) for n in range(len(one))]]
+    return dots_data(rows.run, {0: one - two}, to)
 
 
 def _apart(rows: RunRows, links: Links, contrast: Compared, score: str) -> Part:

@@ -8,6 +8,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
+import orjson
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -20,6 +21,11 @@ SHEETS = ("base.css", "table.css", "base.js")
 READER = ("base.css", "reader.css", "base.js")
 
 EVERY = tuple(dict.fromkeys((*SHEETS, *READER)))
+
+
+def inline_json(data: object) -> Markup:
+    """JSON for a script element, in which no text may look like its end."""
+    return Markup(orjson.dumps(data).decode().replace("<", "\\u003c"))
 
 
 def page(

@@ -160,6 +160,8 @@ class ShownLine:
     readings: Linked = ()
     undecided: bool = False
     """Whether its dot is hollow: its contrast does not hold after the correction."""
+    dots: int | None = None
+    """Number of a row of the report whose problems are shown as dots."""
     fragile: str = ""
     """The event that could undo its verdict: the title of a hollow end of its interval."""
 
@@ -331,6 +333,7 @@ def shown_part(
             "" if part.other_figures else unmeasured(line),
             getattr(line, "readings", ()),
             contrast is not None and contrast.verdict == "undecided",
+            getattr(line, "dots", None),
             fragile(contrast) if its_own else "",
         )
 

@@ -345,6 +345,15 @@ def _key(page: str, parameters: dict[str, int | str]) -> Key:
     return page, frozenset((n, value) for n, value in parameters.items() if value != DEFAULTS[n])
 
 
+def readings_of(run: RunReader, links: Links) -> str | list[list[str]]:
+    """The address of a reading with `{r}` and `{p}` for the numbers of row and problem. For a site,
+    whose files have different names, all addresses by row and problem."""
+    if links.form("map"):
+        return links.reading(Place(0, 0)).replace("/row/0/problem/0", "/row/{r}/problem/{p}")
+    rows, problems = (range(len(every)) for every in (run.sweep.rows, run.sweep.problems))
+    return [[links.any_reading(r, p, run.sweep.draws) for p in problems] for r in rows]
+
+
 def parts(place: Place) -> dict[str, int | str]:
     """The parameters that a place has in an address."""
     return {"row": place.row, "problem": place.problem, "draw": place.draw}

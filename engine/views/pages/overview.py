@@ -1,6 +1,6 @@
 """The overview of a run: whether protocols help, group by group, and what to look at next."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 
 from ...analysis.findings.finding import (
     SIMULATED,
@@ -38,15 +39,17 @@ from ...analysis.reports.results import SCORE_NAMES, Results, RowResult
 from ...analysis.reports.summary import COUNTED, counted_problems, lead_of, settings_of
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.contrasts import Contrast
+from ...analysis.scoring.inference import Floats
 from ...display.table import NONE, NOT_MEASURED
-from ...display.text import counted, dollars, short
+from ...display.text import counted, dollars, printable, short
 from ...errors import EngineError
 from ...run.listing import state_of
 from ...run.reader import RunReader
 from ...run.run_folder import REPORT, SWEEP
 from ...system.files import holder
+from .environment import inline_json
 from .findings import Linked, ShownPart, figure_of, finding_page, shown_part
-from .links import REPORT_FILES, Links, PageQuery, one_of
+from .links import REPORT_FILES, Links, PageQuery, one_of, readings_of
 from .strip import FAILURES, TILES, run_page, snapshot_of
 
 READ = 3
@@ -158,6 +161,8 @@ class OverviewRow(NamedTuple):
     """Whether its two members differ in the judge alone: one line has the marks of both."""
     readings: Linked = ()
     """Of a row without a measurement, some of its failed cells."""
+    dots: int | None = None
+    """Its number; None for a group."""
 
     @property
     def unmeasured(self) -> str:
@@ -206,6 +211,7 @@ def overview_page(run: RunReader, links: Links, query: PageQuery) -> str:
     family = verdicts(results)
     query = query if family.contrasts else replace(query, plot="asd")
     table = _table(run, completed, results, by, links, query.plot)
+    asd = dict(enumerate(completed.asd_by_problem(query.score).T))
     return run_page(
         "overview",
         run,
@@ -228,11 +234,32 @@ def overview_page(run: RunReader, links: Links, query: PageQuery) -> str:
         files=[end for end in REPORT_FILES if (run.folder / REPORT / f"report.{end}").exists()],
         strip=snapshot_of(run) if running and links.events else None,
         tiles=TILES,
+        dots=dots_data(run, asd, readings_of(run, links)),
         parts=[
             shown_part(part, {})
             for part in _beside(run, completed, results, by, links)
             if part.lines
         ],
+    )
+
+
+MOST_DOTS = 40_000
+"""Problems times rows up to which the overview has all problems of its rows."""
+
+
+def dots_data(run: RunReader, values: Mapping[int, Floats], to: str | list[list[str]]) -> Markup:
+    """Values of problems as JSON, by the number of their row; empty without a value, or for too
+    many. to: the address of a transcript with `{r}` and `{p}`, or all addresses by row."""
+    measured = np.array([*values.values()])
+    if measured.size > MOST_DOTS or np.isnan(measured).all():
+        return Markup()
+    return inline_json(
+        {
+            "problems": [printable(problem.id) for problem in run.sweep.problems],
+            "rows": {f"{n}": np.round(row, 2).tolist() for n, row in values.items()},
+            "most": float(np.nanmax(np.abs(measured))) or 1.0,
+            "links": to,
+        }
     )
 
 
@@ -324,7 +351,7 @@ def _table(
         if asd and not result.row.naive:
             baseline = result.samples.baseline
         read = read_links(run, links, failed_cells.get(n, ())) if result.unmeasured else ()
-        return OverviewRow(name, result, result.failed, to, band, baseline, readings=read)
+        return OverviewRow(name, result, result.failed, to, band, baseline, (), False, read, n)
 
     lines = []
     for group in pivot(results, [by]):

@@ -55,6 +55,7 @@
     return String(a).localeCompare(String(b), undefined, { numeric: true });
   }
   function sort(button, down) {
+    closeDots(button.closest("table"));
     const table = button.closest("table"), at = button.closest("th").cellIndex, sign = down ? -1 : 1;
     const order = (items, rowOf) => items.map((item) => [valueOf(rowOf(item), at), item])
       .sort((a, b) => (a[0] === "" || b[0] === "" ? 1 : sign) * compare(a[0], b[0])).map((pair) => pair[1]);
@@ -82,6 +83,7 @@
   });
 
   function filter(input) {
+    closeDots(byId(input.dataset.filter));
     const table = byId(input.dataset.filter);
     const words = (input.value.toLowerCase().match(/"[^"]*"|\S+/g) || [])
       .map((word) => word.replace(/"/g, "")).filter(Boolean);
@@ -135,6 +137,7 @@
   /* Groups of rows are opened and closed. */
   function fold(button, open) {
     button.setAttribute("aria-expanded", String(open));
+    closeDots(button.closest("tbody"));
     all(".member", button.closest("tbody")).forEach((row) => ["open", "asked"].forEach((name) => row.classList.toggle(name, open)));
   }
   all(".fold").forEach((button) => button.addEventListener("click", () => fold(button, button.getAttribute("aria-expanded") !== "true")));
@@ -145,6 +148,70 @@
     all("tbody tr", table).forEach((row) => names.forEach((name, at) => {
       if (name && row.cells[at] && row.cells[at].colSpan === 1 && row.cells[at].textContent.trim()) row.cells[at].dataset.label = row.cells[at].dataset.label || name;
     }));
+  });
+
+  const readingOf = (links, r, p) => (typeof links === "string" ? links.replace("{r}", r).replace("{p}", p) : links[r][p]);
+
+  /* One dot for each problem of a row: a mean hides two camps */
+  const dots = byId("dots-data") && JSON.parse(byId("dots-data").textContent);
+  function dotsOf(row) {
+    const values = dots.rows[row], box = document.createElement("div"), seen = {};
+    const element = (place, name, attributes, text) => {
+      const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+      Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
+      if (text !== undefined) made.textContent = text;
+      return place.appendChild(made);
+    };
+    const at = (value) => (2 + 96 * (value / dots.most + 1) / 2).toFixed(2) + "%";
+    const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);
+    const order = values.map((value, p) => p).filter((p) => values[p] !== null).sort((a, b) => values[a] - values[b]);
+    const linkOf = (p) => readingOf(dots.links, row, p);
+    const svg = element(box, "svg", { class: "dots", "aria-hidden": "true" });
+    [-1, -0.5, 0, 0.5, 1].forEach((part) => {
+      element(svg, "line", { class: part ? "tick" : "tick zero", x1: at(part * dots.most), x2: at(part * dots.most), y1: 0, y2: "100%" });
+      element(svg, "text", { x: at(part * dots.most), y: 11, "text-anchor": "middle" }, signed(part * dots.most));
+    });
+    let most = 0;
+    const marks = order.map((p) => [p, parseFloat(at(values[p]))]).map(([p, x]) => [p, x, (seen[Math.round(x)] = (seen[Math.round(x)] || 0) + 1)]);
+    marks.forEach((mark) => { most = Math.max(most, mark[2]); });
+    const step = Math.min(7, 110 / most), high = 24 + step * most;
+    svg.style.height = high + "px";
+    marks.forEach(([p, x, level]) => {
+      const link = linkOf(p), place = link ? element(svg, "a", { href: link, tabindex: -1 }) : svg;
+      element(element(place, "circle", { cx: x + "%", cy: high - step * (level - 0.5), r: 3 }), "title", {}, dots.problems[p] + ": " + signed(values[p]));
+    });
+    const ends = document.createElement("p");
+    ends.className = "note";
+    [["lowest", order[0]], ["highest", order[order.length - 1]]].forEach(([word, p]) => {
+      const name = document.createElement(linkOf(p) ? "a" : "span");
+      if (linkOf(p)) name.href = linkOf(p);
+      name.textContent = dots.problems[p];
+      ends.append(word + ": ", name, " " + signed(values[p]) + " · ");
+    });
+    ends.append(order.length + (order.length === 1 ? " problem" : " problems") + ", one dot each");
+    box.append(ends);
+    return box;
+  }
+  function closeDots(within) { all(".dots-of[aria-expanded=true]", within).forEach((button) => button.click()); }
+  if (dots && byId("dots")) byId("dots").append(dotsOf(0));
+  if (dots) all("tr[data-row]").filter((row) => dots.rows[row.dataset.row].some((value) => value !== null)).forEach((row) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "dots-of copy";
+    button.textContent = "problems";
+    button.setAttribute("aria-expanded", "false");
+    button.addEventListener("click", () => {
+      const open = button.getAttribute("aria-expanded") === "false";
+      button.setAttribute("aria-expanded", String(open));
+      if (!open) return row.nextElementSibling.remove();
+      const line = document.createElement("tr"), cell = document.createElement("td");
+      line.className = "dots-row";
+      cell.colSpan = row.cells.length;
+      cell.append(dotsOf(row.dataset.row));
+      line.append(cell);
+      return row.after(line);
+    });
+    row.cells[0].append(" ", button);
   });
 
   /* The map: a picture whose fields are named, opened and enlarged */
@@ -238,7 +305,7 @@
         if (link) name.append(link.cloneNode(true));
       }
     }
-    const linkAt = ({ p, r }) => (data.numbers ? data.links.replace("{r}", data.numbers[1][r]).replace("{p}", data.numbers[0][p]) : data.links[p][r]);
+    const linkAt = ({ p, r }) => readingOf(data.links, data.numbers[1][r], data.numbers[0][p]);
     function say() {
       const value = data.fields[at.p][at.r], state = data.states[at.p][at.r];
       const text = state & FAILED ? "failed" : !state ? "not run" : "ASD " + (value < 0 ? "−" : "+") + (Math.abs(value) / 100).toFixed(2) + (state & IMPUTED ? ", imputed" : "") + (state & DOUBT ? ", flagged" : "");
