@@ -1,6 +1,7 @@
 """`plan --contrast`: problems needed to tell two rows apart, and detectable effects."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,12 @@ def test_a_pilot_of_texts_plans_for_as_many_clusters_as_there_will_be(place: Pat
     n = len(grid.problems)
     # Two clusters decide nothing in a report, and so in its plan.
     assert n == 4 and plan.mde is None
-    assert mde(pilot.spread, n, clusters=2, ends=(-4.0, 4.0)) == 4.0
+    ends = (-4.0, 4.0)
+    assert mde(pilot.spread, n, clusters=2, ends=ends) == 4.0
+    larger, pairs = replace(grid, problems=3 * grid.problems), Pilot("pilot", Spread(0.1), 160, 2.0)
+    least = Power("a - b", 0.5).planned(("a", "b"), larger, pairs, "brier").mde
+    six, twelve = (mde(pairs.spread, 12, clusters=count, ends=ends) for count in (6, 12))
+    assert least == six > twelve
     assert plan.needed == questions_needed(pilot.spread, 0.5, size=4.0)
     notes = " ".join(power_finding(plan).parts[0].notes)
     assert "too small to detect any difference (power 0.8, with the report's interval)" in notes

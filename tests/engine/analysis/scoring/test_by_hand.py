@@ -1,5 +1,6 @@
 """Figures that a few lines of arithmetic give: signs, sizes and denominators: known truths."""
 
+from itertools import combinations
 from math import sqrt
 from statistics import NormalDist
 
@@ -121,6 +122,18 @@ def test_keys_that_come_late_and_answers_of_several_numbers_keep_their_lines() -
     assert result and result.asd
     # .8 - .4; .5 - .6, where the third has the mean value; .4 - .8.
     assert result.asd.value == pytest.approx((0.4 - 0.1 - 0.4) / 3)
+
+
+@pytest.mark.parametrize("groups", ["gg-g-", "-g-gh", "---gg", "-ghgh"])
+def test_a_question_without_a_group_is_its_own_cluster(groups: str) -> None:
+    """One letter per question: its group; "-" for none."""
+    keys = [{} if group == "-" else {"group": group} for group in groups]
+    world = ((0.5, 0.5),) * 2
+    every = Judgements.of(Judgement(n, (1, -1), world, key) for n, key in enumerate(keys))
+    codes = every.clusters(("problem",))["problem"].tolist()
+    together = [(n, k) for n, k in combinations(range(len(groups)), 2) if codes[n] == codes[k]]
+    pairs = combinations(enumerate(groups), 2)
+    assert together == [(n, k) for (n, one), (k, other) in pairs if one == other != "-"]
 
 
 def test_last_bin_holds_certainty_and_all_above_nine_tenths() -> None:
