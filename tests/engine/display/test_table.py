@@ -40,6 +40,16 @@ def test_text_is_aligned_words_to_the_left_and_numbers_to_the_right():
     ]
 
 
+def test_figures_stay_figures_where_a_column_of_names_is_left_out():
+    rows = replace(TABLE, body=(("debate", "weak", "+0.92"), ("naive judge", "weak", "0.00")))
+    assert "{@{}lr@{}}" in as_latex(rows) and "% judge weak" in as_latex(rows)
+    assert as_text(rows, 23).splitlines()[-3:] == [
+        "  debate       +0.92",
+        "  naive judge   0.00",
+        "  a note",
+    ]
+
+
 ROWS = Table(
     "t",
     ("protocol", "judge", "n", "ASD", "lift"),

@@ -221,7 +221,7 @@ def test_query_claim_counts_only_if_its_value_comes_from_the_data(queries, finds
 
 
 @pytest.mark.parametrize(("rows", "mark"), [(20, ""), (21, " …"), (22, " …")])
-def test_a_query_shows_20_rows_and_a_mark_if_there_are_more(rows, mark):
+def test_a_query_shows_20_rows_and_marks_a_longer_result(rows, mark):
     values = ", ".join(f"({n})" for n in range(rows))
     shown, _ = querying.answer(
         "SELECT n FROM t", f"CREATE TABLE t(n); INSERT INTO t VALUES {values};"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oversight.engine.analysis.scoring.agreement import apart, calibration, flips
+from oversight.engine.analysis.scoring.agreement import calibration, flips
 from oversight.protocols.scores import probability, spherical
 from tests.engine.analysis.scoring.one_question import Worlds
 
@@ -35,17 +35,6 @@ def test_flips_add_up() -> None:
     assert counts.misled == pytest.approx(1 / 2.5)
     assert counts.corrected == pytest.approx(1.5 / 2.5)
     assert flips(np.ones(3), np.ones(3)).corrected is None
-
-
-def test_a_seat_that_is_preferred_is_found_and_flagged() -> None:
-    rng = np.random.default_rng(1)
-    hard = rng.normal(size=200)
-    gap = apart(hard + 0.5 + 0.1 * rng.normal(size=200), hard, np.arange(200) // 2)
-    assert gap.estimate.interval is not None
-    assert gap.estimate.interval[0] < 0.5 < gap.estimate.interval[1]
-    assert gap.standardised == pytest.approx(0.5, abs=0.1)
-    assert gap.flagged
-    assert not apart(hard, hard + 0.01 * rng.normal(size=200), np.arange(200)).flagged
 
 
 def test_the_brier_score_is_reliability_less_resolution_plus_uncertainty() -> None:
