@@ -21,10 +21,6 @@ from tools.sharing import shared
 
 ROOT = Path(__file__).parents[1]
 TESTS, DOCS = ROOT / "tests", ROOT / "docs" / "protocols.md"
-COUNTED = (
-    "| in a sweep file, and its seats in world A | class and file, paper | calls in world A, B "
-    "| shared | paid in all |"
-)
 PAPERS = {
     "consultancy interactive_debate": "Khan et al. 2024",
     "double_consultancy": "Arnesen et al. 2024",
@@ -142,30 +138,21 @@ def below(room: str, name: str) -> str:
 
 
 def counted() -> str:
-    """File, length and calls of every mechanism, as Markdown."""
-    lines = [COUNTED, "|---|---|---:|---:|---:|"]
-    for name, kind in PROTOCOLS.items():
-        lines.append(_counted(name, kind, plain(kind)))
+    """Diagram, file, calls and paper of every mechanism, as Markdown."""
+    parts = [_counted(name, kind, plain(kind)) for name, kind in PROTOCOLS.items()]
     ensemble = NaiveJudge(Ensemble(StatedJudge("sim/quiet")))
-    lines.append(_counted("ensemble", Ensemble, ensemble))
-    return "\n".join(lines)
+    return "\n\n".join([*parts, _counted("ensemble", Ensemble, ensemble)])
 
 
 def _counted(name: str, kind: type, protocol: Protocol) -> str:
     a, b = asyncio.run(calls(protocol))
-    file = Path(inspect.getfile(kind))
-    link = f"[`{kind.__name__}`](../{file.relative_to(DOCS.parents[1])})"
-    calls_made = f"{len(a)}, {len(b)} | {len(a & b)} | {len(a | b)}"
-    paper = next((paper for names, paper in PAPERS.items() if name in names.split()), "")
-    file_and_paper = f"{link}<br>{paper}" if paper else link
-    return f"| `{name}`{pictured(name)} | {file_and_paper} | {calls_made} |"
-
-
-def pictured(name: str) -> str:
-    """The diagram of a mechanism, as Markdown; empty for a judge."""
-    if name not in PROTOCOLS:
-        return ""
-    return f"<br>![{described(blocks_of(name))}](pictures/seats/{name}.svg)"
+    file = Path(inspect.getfile(kind)).relative_to(DOCS.parents[1])
+    picture = ""
+    if name in PROTOCOLS:
+        picture = f"![{described(blocks_of(name))}](pictures/seats/{name}.svg)\n\n"
+    paper = next((f" {paper}." for names, paper in PAPERS.items() if name in names.split()), "")
+    counts = f"{len(a)} + {len(b)} calls, {len(a & b)} shared, {len(a | b)} paid"
+    return f"### {name}\n\n{picture}[`{kind.__name__}`](../{file}): {counts}.{paper}"
 
 
 def known() -> str:
