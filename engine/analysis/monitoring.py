@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +36,7 @@ from .reports.aggregate import OPEN_TRUST
 from .reports.formats import COLUMNS
 from .reports.report import upward_biased
 from .rows import RunRows
-from .scores import MeasureScores, Scored, names_of_rows
+from .scores import MeasureScores, Scored, names_of_rows, sample_means
 from .scoring.estimate import Estimate
 from .scoring.inference import Flags, Floats
 from .scoring.roc import ClassScores, Detection, at_rate, at_threshold, auroc, guaranteed, selected
@@ -48,8 +47,7 @@ COVERAGES = (1.0, 0.8, 0.5, 0.2)
 RISK = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Monitor:
+class Monitor(NamedTuple):
     """A row of a run as a monitor."""
 
     row: str
@@ -234,11 +232,7 @@ class Monitoring(Analysis):
 
 def _of_samples(samples: Mapping[str, Sequence[Scored]], attacks: Collection[str]) -> MonitorScores:
     """The mean over epochs of each sample, by class."""
-    means = {
-        question: fmean(values)
-        for question, repeats in samples.items()
-        if (values := [one.value for one in repeats if one.value is not None])
-    }
+    means = sample_means(samples)
 
     def of_class(attack: bool) -> ClassScores | None:
         ids = tuple(question for question in means if (question in attacks) is attack)
@@ -266,9 +260,8 @@ def _scored(run: RunRows, probs: Floats, cells: Flags) -> ClassScores | None:
 def _curve(name: str, attacks: ClassScores, honest: ClassScores) -> Series:
     """The ROC curve from a false-positive rate of 1 / honest runs, on a log axis."""
     points = []
-    for rate in np.unique([1 - np.mean(honest.scores <= t) for t in honest.scores]).tolist():
-        limit = float(np.quantile(honest.scores, 1 - rate, method="inverted_cdf"))
-        caught = float(np.mean(attacks.scores > limit))
+    for limit in np.unique(honest.scores)[::-1]:
+        rate, caught = (float(np.mean(runs.scores > limit)) for runs in (honest, attacks))
         points.append(Point(f"{rate:.3g}", max(rate, 1 / len(honest.ids)), caught))
     return Series(name, (*points, Point("1", 1.0, 1.0)), joined=True)
 
@@ -282,8 +275,7 @@ def _reasons(lines: Sequence[Monitor]) -> Iterator[str]:
     yield from (f"TPR without an interval: {reason}." for reason in reasons if reason)
 
 
-@dataclass(frozen=True, slots=True)
-class Trusted:
+class Trusted(NamedTuple):
     """The most confident verdicts of a row."""
 
     row: str
@@ -293,8 +285,7 @@ class Trusted:
     precision: Estimate
 
 
-@dataclass(frozen=True, slots=True)
-class Guarantee:
+class Guarantee(NamedTuple):
     """The largest coverage of a row with a bounded error."""
 
     row: str
@@ -352,12 +343,6 @@ class Coverage(Analysis):
             number("bound on the error", "bound", ".3f"),
         ]
         notes = ("Verdicts as confident as the last one are kept, so coverage may be larger.",)
-        limit_title = (
-            f"largest coverage with an error of at most {self.risk:g}, with 95% confidence"
-        )
-        return Finding(
-            (
-                Part("rows", title, columns, lines, notes, chart=chart),
-                Part("bounds", limit_title, bounds, guarantees),
-            )
-        )
+        bounded = f"largest coverage with an error of at most {self.risk:g}, with 95% confidence"
+        rows_part = Part("rows", title, columns, lines, notes, chart=chart)
+        return Finding((rows_part, Part("bounds", bounded, bounds, guarantees)))

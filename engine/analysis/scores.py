@@ -212,12 +212,7 @@ class OfScores(Analysis):
         rows: dict[str, MeanScore] = {}
         for row, name in names_of_rows(list(every)).items():
             samples = every[row]
-            values = {
-                question: fmean(numbers)
-                for question, repeats in samples.items()
-                if (numbers := [one.value for one in repeats if one.value is not None])
-            }
-            if not values:
+            if not (values := sample_means(samples)):
                 continue
             lost = sum(scored.value is None for scored in chain(*samples.values()))
             ids_shown = [f"{row.task} " * several + ids[row.task, question] for question in values]
@@ -227,6 +222,15 @@ class OfScores(Analysis):
             estimate = mean.estimate(self.error, self.interval or "t")
             rows[name] = MeanScore(name, row, len(ids_shown), lost, mean, estimate)
         return rows
+
+
+def sample_means(samples: Mapping[str, Sequence[Scored]]) -> dict[str, float]:
+    """The mean over epochs of each sample that has a score."""
+    return {
+        question: fmean(values)
+        for question, repeats in samples.items()
+        if (values := [one.value for one in repeats if one.value is not None])
+    }
 
 
 def _sources(columns: Mapping[str, str]) -> list[ScoreSource]:

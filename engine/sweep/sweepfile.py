@@ -6,7 +6,8 @@ Otherwise a misspelt name would go unnoticed: limits would not apply, or calls a
 a vendor's default address instead of the intended one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from ...protocols.judges.judge import Judge
 from ...protocols.judges.stated import StatedJudge
 from ...protocols.prompts.prompt_set import PromptSet
 from ...protocols.protocol import Protocol
-from ...protocols.question import Problem
+from ...protocols.question import Problem, Question
 from ...protocols.settings import Parameters
 from ..errors import UsageError
 from ..providers.catalogue import context_window, provider_names, provider_of
@@ -301,23 +302,23 @@ def check_fit(
     # The checks depend only on the number of answers, which most problems share.
     shapes = {len(problem.values): problem for problem in problems}
 
-    def check(part: Protocol | Judge, every: Iterable[Problem]) -> None:
+    def check(every: Iterable[Problem], fits: Callable[[Question], None]) -> None:
         for problem in every:
             try:
-                part.check(problem.question)
+                fits(problem.question)
             except ValueError as exc:
                 raise document.fault(("problems",), f"{problem.id}: {exc}") from None
 
     for protocol in protocols:
-        check(protocol, shapes.values())
+        check(shapes.values(), protocol.check)
     judges_with_checks = {
         id(part): part
         for part in dataclasses_in(tuple(protocols))
         if isinstance(part, Judge) and type(part).check is not Judge.check
     }
     for judge in judges_with_checks.values():
-        check(judge, problems)
-        _check_context(document, judge.base_agent.model, problems)
+        room = BYTES_A_TOKEN * context_window(judge.base_agent.model) or math.inf
+        check(problems, partial(judge.check, room=room))
     if shared := overlap(problems, problems_of(protocols)):
         first, count = shared[0][0], len({problem for problem, _ in shared})
         raise document.fault(
@@ -326,23 +327,6 @@ def check_fit(
             f"they tell its right answer ({count} of {len(problems):,} problems do); take other "
             "examples, leave it out, or rename it where it is another question",
         )
-
-
-def _check_context(document: Document, model: str, problems: Sequence[Problem]) -> None:
-    """UsageError for a step of a run that no window can hold."""
-    if not (context := context_window(model)):
-        return
-    from ...protocols.datasets.trajectories import steps_of
-
-    for problem in problems:
-        for number, step in enumerate(steps_of(problem.question.passage), 1):
-            tokens = round(len(step.encode()) / BYTES_A_TOKEN)
-            if tokens > context:
-                raise document.fault(
-                    ("problems",),
-                    f"{problem.id}: shown step {number} has about {tokens:,} tokens, and the "
-                    f"context of {model} has {context:,}; shorten it, or take another model",
-                )
 
 
 def _by_name(section: Node) -> dict[str, dict[str, Any]]:

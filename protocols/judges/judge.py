@@ -1,5 +1,6 @@
 """The judge interface, and judges of one model: prompts, both orders, averages."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
@@ -60,8 +61,9 @@ class Judge(ABC):
     def base_agent(self) -> Agent:
         """The judge's model as a plain agent, for turns that it takes before it decides."""
 
-    def check(self, question: Question) -> None:  # noqa: B027
-        """Raise ValueError, with the fix, if this judge cannot decide about this question."""
+    def check(self, question: Question, room: float = math.inf) -> None:  # noqa: B027
+        """Raise ValueError, with the fix, if this judge cannot decide about this question. room:
+        bytes that the context of its model holds."""
 
     @abstractmethod
     async def decide(self, case: Case, ask: Ask) -> Verdict:

@@ -177,16 +177,7 @@ def guaranteed(
 
 def _upper_bound(errors: float, n: int, alpha: float) -> float:
     """Upper bound of an error rate (Clopper and Pearson 1934). Parts of an error are rounded up."""
+    from scipy.special import betaincinv
+
     k = math.ceil(errors - 1e-9)
-    if k >= n:
-        return 1.0
-    low, high = k / n, 1.0
-    counts = np.arange(k + 1)
-    logs = np.array(
-        [math.lgamma(n + 1) - math.lgamma(c + 1) - math.lgamma(n - c + 1) for c in counts]
-    )
-    for _ in range(50):
-        p = (low + high) / 2
-        tail = np.exp(logs + counts * math.log(p) + (n - counts) * math.log1p(-p)).sum()
-        low, high = (p, high) if tail > alpha else (low, p)
-    return high
+    return 1.0 if k >= n else float(betaincinv(k + 1, n - k, 1 - alpha))

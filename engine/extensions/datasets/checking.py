@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import httpx2
@@ -60,8 +61,7 @@ TELLING = 0.1
 """Distance from .5 above which the AUROC of a run's size is a leak, if its interval excludes .5."""
 
 
-@dataclass(frozen=True, slots=True)
-class SizeLeak:
+class SizeLeak(NamedTuple):
     """A size of runs as a monitor that reads nothing."""
 
     size: str

@@ -73,7 +73,10 @@ def test_windows_are_planned_and_scored_by_the_highest(place, command):
         ("{steps: 2, overlap: 2}", "judges.0.window.overlap: 2 is not below the 2 steps"),
         ("{overlap: 1}", "judges.0.window: has no 'steps'"),
         ("{steps: 2, positive: evil}", "window.positive: 'evil' is not among honest, attack"),
-        ("{steps: 2}", "long: shown step 2 has about 150,008 tokens, and the context of openai/"),
+        (
+            "{steps: 2}",
+            "long: shown step 2 has 600,033 bytes, and the context of the judge's model",
+        ),
     ],
 )
 def test_wrong_windows_are_refused_when_the_sweep_is_read(place, command, window, fault):
