@@ -47,12 +47,6 @@ def accuracy(gate, name):
     return next(rule for rule in gate.rules if rule.rule == name)
 
 
-def test_true_answers_that_are_longer_are_caught():
-    gate = leakage_check(made(100, always(("a long one", "", 1.0), ("short", "", -1.0))))
-    assert accuracy(gate, "longest answer") in gate.leaks
-    assert "'longest answer' right in 100% [92, 100] on 100 problems" in gate.line
-
-
 @pytest.mark.parametrize(
     ("rule", "answers", "expected"),
     [
@@ -66,7 +60,9 @@ def test_true_answers_that_are_longer_are_caught():
 def test_a_rule_is_right_as_often_as_its_picks_are_best(rule, answers, expected):
     """Problems that it tells apart, its accuracy, what chance gives, and whether it leaks."""
     texts = [(text, "", float(value)) for text, value in answers.items()]
-    measure = accuracy(leakage_check(made(100, always(*texts))), rule)
+    gate = leakage_check(made(100, always(*texts)))
+    measure = accuracy(gate, rule)
+    assert expected[1] < 1 or "'longest answer' right in 100% [92, 100] on 100" in gate.line
     measured = (measure.applicable, measure.accuracy, measure.chance, measure.leaks)
     assert measured == pytest.approx(expected)
 
