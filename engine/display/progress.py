@@ -148,14 +148,14 @@ class Clock:
         """The snapshot with the time elapsed and left. Work that does not know how many calls it
         asks for is measured by its cells."""
         at = asyncio.get_running_loop().time() - self.start
-        done, total = (now.ended, now.expected) if now.expected else (now.finished, now.total)
+        ended, total = (now.ended, now.expected) if now.expected else (now.finished, now.total)
         self._marks = [mark for mark in self._marks if at - mark[0] <= RATE_OVER]
-        self._marks.append((at, done))
+        self._marks.append((at, ended))
         then, before = self._marks[0]
-        if done == before:  # Nothing was answered lately: the rate of the whole session.
+        if ended == before:  # Nothing was answered lately: the rate of the whole session.
             then, before = 0.0, 0
-        known = done > before and at - then >= 1 and not (now.expected and done < MIN_CALLS)
-        left = max(total - done, 0) * (at - then) / (done - before) if known else None
+        is_known = ended > before and at - then >= 1 and not (now.expected and ended < MIN_CALLS)
+        left = max(total - ended, 0) * (at - then) / (ended - before) if is_known else None
         return replace(now, elapsed=at, left=left)
 
 

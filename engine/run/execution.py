@@ -172,8 +172,8 @@ class RunSession(CachedModels):
     def expected(self) -> int:
         """About how many calls this session asks in all: as planned, then as cells that ended."""
         planned = PLANNED_CELLS * (self._planned > 0)
-        seen = planned + self._kept
-        mean = (planned * self._planned + self._asked) / seen if seen else 0.0
+        weight = planned + self._kept
+        mean = (planned * self._planned + self._asked) / weight if weight else 0.0
         return self._asked + round(mean * max(self._missing - self._kept, 0))
 
     async def work(self, schedule: Schedule[Cell, RecordedCell]) -> None:

@@ -501,8 +501,8 @@ def test_strip_of_a_run_under_way_shows_calls_times_and_waits(page: Any, tmp_pat
         def tell(now: Snapshot) -> None:
             run.database.tell("progress", orjson.dumps(now))
 
-        begun = Snapshot(calls=12, new=10, in_flight=2, expected=1656, elapsed=9)
-        tell(begun)
+        at_start = Snapshot(calls=12, new=10, in_flight=2, expected=1656, elapsed=9)
+        tell(at_start)
         page.goto(f"{address}run/active")
         names = page.locator("#live dt").all_inner_texts()
         counted = "cells, calls, sent, from cache, reused, in flight, failed"
@@ -513,7 +513,7 @@ def test_strip_of_a_run_under_way_shows_calls_times_and_waits(page: Any, tmp_pat
         assert figures.all_inner_texts() == [*counts, "0:09", "–", "$0.00", "–"]
         assert live.get_attribute("data-state") == "running" and violations(page) == []
         green = live.evaluate(edge)
-        later = replace(begun, calls=619, new=200, stored=1, shared=418, elapsed=70, left=120)
+        later = replace(at_start, calls=619, new=200, stored=1, shared=418, elapsed=70, left=120)
         tell(replace(later, waits=("odd",), models=(WAIT,)))
         page.locator("#live[data-state=waiting]").wait_for()
         assert page.locator("#nothing").inner_text() == WAIT

@@ -35,20 +35,20 @@ def log_of(server: Server, cells: int) -> dict[int, list[str]]:
     async def main() -> dict[int, list[str]]:
         retry, log = sender(server, Limits(concurrency=LANES), lambda: 0.0), _Log()
         retry.limiter.stop_token.last_cells = True
-        asked = answered = failed = 0
+        sent_count = answered = failed = 0
 
         def snapshot() -> Snapshot:
             models = {"m": statistics} if (statistics := retry.limiter.statistics()) else {}
             waits = ("m",) if statistics and statistics.waits else ()
-            shown = lines(models, lambda model: asked - answered - failed)
-            counts = cells, answered + failed, failed, asked, 0, 0, answered
+            waiting = lines(models, lambda model: sent_count - answered - failed)
+            counts = cells, answered + failed, failed, sent_count, 0, 0, answered
             flights = server.in_flight
-            return Snapshot(*counts, models=shown, in_flight=flights, waits=waits, expected=cells)
+            return Snapshot(*counts, models=waiting, in_flight=flights, waits=waits, expected=cells)
 
         async def lane(numbers: range) -> None:
-            nonlocal asked, answered, failed
+            nonlocal sent_count, answered, failed
             for number in numbers:
-                asked += 1
+                sent_count += 1
                 try:
                     await retry(call_of(10, number))
                     answered += 1
@@ -100,7 +100,7 @@ def test_a_prompt_that_always_fails_is_a_failed_cell_and_nothing_waits() -> None
 def test_a_slow_start_has_no_forecast_before_twenty_calls_have_ended() -> None:
     log = log_of(Server(latency=9.0), 48)
     forecasts = {at: "left" in text[1] for at, text in log.items()}
-    assert not any(told for at, told in forecasts.items() if at < 45)
+    assert not any(has_forecast for at, has_forecast in forecasts.items() if at < 45)
     assert log[40][1] == "0 failed · 0:40 elapsed"
     assert forecasts[50] and log[50][0] == "20 of 48 cells · 24 of about 48 calls (20 sent)"
 
