@@ -230,7 +230,6 @@ def overview_page(run: RunReader, links: Links, query: PageQuery) -> str:
         names=row_names(rows),
         score_name=SCORE_NAMES[query.score],
         scores=[score for score in SCORES if score in run.scores],
-        missing=sum(row.missing for row in results.rows),
         files=[end for end in REPORT_FILES if (run.folder / REPORT / f"report.{end}").exists()],
         strip=snapshot_of(run) if running and links.events else None,
         tiles=TILES,
