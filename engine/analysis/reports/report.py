@@ -100,16 +100,11 @@ def notes_of(results: Results) -> Iterable[str]:
 
 def upward_biased(rows: Iterable[GridRow]) -> Iterator[str]:
     """A note on judges that take the highest probability of several windows."""
-    judges = {
-        row.shown_judge: None
-        for row in rows
-        if "Windowed" in row.judge_lineage and row.judge_settings.get("by") == "max"
-    }
+    windowed = [row for row in rows if "Windowed" in row.judge_lineage]
+    judges = {row.shown_judge: None for row in windowed if row.judge_settings.get("by") == "max"}
     if judges:
-        yield (
-            f"Highest of several windows, so biased upward: {', '.join(judges)}. Compare it at a "
-            "fixed false-positive rate (oversight measure monitoring), not at .5."
-        )
+        how = "Compare at a fixed false-positive rate (oversight measure monitoring), not at .5."
+        yield f"Highest of several windows, so biased upward: {', '.join(judges)}. {how}"
 
 
 def _most_unread(unread: Mapping[str, int]) -> str:
