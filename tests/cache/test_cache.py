@@ -352,7 +352,6 @@ async def test_repeated_work_is_noted_by_every_caller_and_counted():
         assert await run_once(cell, speech("a", "b"), (("settings",),), "transcript") == "A B"
         assert cache.statistics.new == paid
         if cache.statistics.stored == 2:
-            # Work that rests on deleted replies is done again.
             store.delete_many(deleted := [*store.keys()])
             cache.forget(deleted)
     assert cache.statistics == CacheStatistics(asked=6, stored=2, shared=0, new=4)

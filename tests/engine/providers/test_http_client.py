@@ -25,6 +25,7 @@ from oversight.engine.providers.transport import Target
 from tests.command_line import ROOT
 from tests.lines import EACH_LINE, asked, good_body, http, listening, reached, request
 
+ID = "x-request-id: {:020}\r\n"
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 
 
@@ -63,11 +64,7 @@ async def test_headers_are_sent_once_and_given_ones_replace_ours():
 @pytest.mark.wire
 @pytest.mark.parametrize(
     ("fields", "opened"),
-    [
-        ("x-request-id: {:020}\r\n", PROVEN),
-        ("", PROVEN + 5),
-        ("x-request-id: {:020}\r\nconnection: close\r\n", PROVEN + 5),
-    ],
+    [(ID, PROVEN), ("", PROVEN + 5), (f"{ID}connection: close\r\n", PROVEN + 5)],
 )
 async def test_connection_is_reused_after_answers_with_unique_ids(fields, opened):
     """Elsewhere a stale answer without an id would be taken for the next one."""

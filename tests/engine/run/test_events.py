@@ -10,6 +10,7 @@ from io import FileIO
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -116,17 +117,12 @@ def test_events_that_the_disk_refuses_leave_none_of_their_lines(half, part, monk
         def write(self, data: bytes) -> int:
             return super().write(data[: int(part * len(data))])
 
-    def fails(file: int) -> None:
-        raise OSError(errno.EIO, "the disk fails")
-
     add_event(half, "k", 1)
     with monkeypatch.context() as patched, pytest.raises(RunFolderError):
         patched.setattr(events, "FileIO", Short)
-        patched.setattr(os, "fsync", fails)
+        patched.setattr(os, "fsync", Mock(side_effect=OSError(errno.EIO, "it fails")))
         add_event(half, "k", 2, 3)
     assert lines(half) == [1]
-    add_event(half, "k", 4)
-    assert lines(half) == [1, 4]
 
 
 @pytest.mark.wire

@@ -210,9 +210,12 @@ def test_a_store_with_fewer_replies_than_the_run_saved_is_reported(half):
         run.check_store(lambda: 1, Path("/store"))
         with pytest.raises(RunFolderError, match="1 or more there"):
             run.check_store(lambda: 0, Path("/store"))
-        run.change(replies=1500)
+        run.change(replies=1500, store_id="ours")
     with folder(half) as run:
-        run.check_store(lambda: 1500, Path("/store"))
+        for id in ("", "ours"):
+            run.check_store(lambda: 1500, Path("/store"), id)
+        with pytest.raises(RunFolderError, match="/store is another store than"):
+            run.check_store(lambda: 1500, Path("/store"), "theirs")
         with pytest.raises(RunFolderError) as fault:
             run.check_store(lambda: 1499, Path("/other"))
     assert str(fault.value) == (

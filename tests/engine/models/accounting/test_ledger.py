@@ -111,20 +111,6 @@ async def test_p12_stored_failed_and_unconfirmed_add_up_to_the_servers_requests(
 
 
 @virtually
-async def test_p12_a_provider_that_refuses_a_call_by_itself_has_sent_nothing():
-    async def refusing(call):
-        raise InvalidRequest("arguments are no JSON").unsent()
-
-    ledger = Ledger()
-    metered = sender(refusing, ledger=ledger, model=MODEL)
-    with pytest.raises(InvalidRequest):
-        await metered(call_of(10))
-    account = ledger.total()
-    assert account.sent == 0
-    assert account.faults == (("unsent", "InvalidRequest", 1),)
-
-
-@virtually
 async def test_outcomes_are_counted_apart_and_models_add_up():
     outcomes = iter(["ok", "refused", "ok", "truncated", "empty"] * 2)
 
@@ -244,6 +230,11 @@ async def test_a_killed_process_forgets_a_moment_at_most_and_counts_what_was_out
     assert (left_behind.stored, left_behind.faults) == (5, (("unconfirmed", "Abandoned", 1),))
     assert left_behind.unconfirmed > 0
     assert left_behind.in_flight == 0
+    async with out(ledger):
+        async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken()):
+            pass
+        ended = read_ledger(tmp_path)[MODEL]
+    assert (ended.in_flight, ended.at_risk, ended.count("unconfirmed")) == (0, 0, 3)
 
 
 @virtually

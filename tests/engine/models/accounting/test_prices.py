@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,13 @@ from oversight.cache.reply import Usage
 from oversight.engine.analysis.frontier import sampled_costs
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.errors import UsageError
-from oversight.engine.models.accounting.prices import charged, listed, load_prices, public_price
+from oversight.engine.models.accounting.prices import (
+    PriceList,
+    charged,
+    listed,
+    load_prices,
+    public_price,
+)
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.views.pages.transcript_view import ends_of
 from tests.answering import alike, answering
@@ -84,6 +91,21 @@ def test_batch_factor_applies_to_all_prices_including_long_prompts():
         assert half.cost(usage) == pytest.approx(0.5 * price.cost(usage))
     assert half.worst(300_000, 9) == pytest.approx(0.5 * price.worst(300_000, 9))
     assert half.batch == 1.0
+
+
+@pytest.mark.parametrize(
+    ("used", "factor"),
+    [("auto", 1), ("auto priority", 2), ("flex", 0.5), ("flex auto", 1), ("scale auto", None)],
+)
+def test_dearest_tier_in_use_sets_the_price_of_live_calls_alone(used, factor):
+    price = replace(listed().need("openai/gpt-6-sol"), tiers={"priority": 2.0, "flex": 0.5})
+    tiered = PriceList({"m/x": price}).tiered({"m/x": used.split()}).find("m/x")
+    usage = Usage(1_000, 50, 400, 100)
+    if factor is None:
+        assert tiered is None
+    else:
+        assert tiered.cost(usage) == pytest.approx(factor * price.cost(usage))
+        assert tiered.deferred().cost(usage) == pytest.approx(price.deferred().cost(usage))
 
 
 SERVED = {

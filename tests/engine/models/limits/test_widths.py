@@ -173,6 +173,15 @@ async def test_models_of_a_provider_take_its_connections_in_turn():
     assert one.page.account().latency.quantile(1.0) == pytest.approx(3, rel=0.05)
 
 
+def test_a_free_connection_goes_to_the_model_that_waits_longest():
+    shared, first, second = Connections(1), *"ab"
+    shared.busy = 1
+    assert not shared.free(first) and not shared.free(second)
+    shared.busy = 0
+    assert not shared.free(second) and shared.free(first)
+    assert shared.line == [second] and shared.free(second) and not shared.line
+
+
 @virtually
 async def test_a_paused_model_holds_no_connection_back():
     shared = Connections(1)
@@ -235,8 +244,11 @@ def test_workers_divide_every_limit_of_the_sweep_file_and_of_the_server(
     providers = {"compatible/lab": PROVIDERS["compatible/lab"] | {"connections": 50}}
     directory = Directory(Document.parse("", "s.yaml"), limits, providers, (), {})
     models = router.Router(
-        *(directory, [(model, "agent")], Accounting(listed()), StopToken()), sharers=workers
+        *(directory, [(model, "agent")], Accounting(listed()), StopToken()),
+        give_up=90.0,
+        sharers=workers,
     )
+    assert models._senders[model].limiter.breaker.give_up == 90.0
     models._providers[name]._on_limits(model, stated_limits({"x-ratelimit-limit-tokens": "6000"}))
     assert models._senders[model].limiter._limits == Limits(
         requests=600 / workers, tokens=6_000 / workers, concurrency=width
