@@ -29,7 +29,7 @@ from .findings.finding import Finding, Part, figure, number, program, word
 from .findings.finding import flag as marked
 from .reports.results import SCORE_NAMES
 from .rows import RunRows
-from .scoring.contrasts import Contrast, contrasts, shared_samples
+from .scoring.contrasts import better_pairs, shared_samples
 from .scoring.estimate import Estimate, exact
 from .scoring.inference import Flags, Floats, estimates
 
@@ -233,10 +233,10 @@ class FrontierPoint:
 def frontier_points(
     cost: Mapping[str, float],
     worth: Mapping[str, Estimate],
-    decide: Callable[[list[tuple[str, str]]], tuple[Contrast, ...]],
+    better: Callable[[list[tuple[str, str]]], list[tuple[str, str]]],
     judge_of: Mapping[str, str],
 ) -> tuple[FrontierPoint, ...]:
-    """Points by rising cost. decide: contrasts of pairs of names. Rows of
+    """Points by rising cost. better: those of some pairs of names whose first is better. Rows of
     different judges do not compare, so each judge has a separate frontier."""
     on = dict[str, bool]()
     for judge in dict.fromkeys(judge_of[name] for name in worth):
@@ -249,10 +249,9 @@ def frontier_points(
         if judge_of[cheap] == judge_of[dear] and cost[cheap] <= cost[dear] + CHEAPER
     ]
     try:
-        better = [one for one in decide(pairs) if one.verdict == "better"]
+        beaten = {second for _, second in better(pairs)}
     except ValueError:
-        better = []
-    beaten = {one.second for one in better}
+        beaten = set()
     points = (
         FrontierPoint(name, judge_of[name], cost[name], value, on[name], name in beaten)
         for name, value in worth.items()
@@ -325,7 +324,7 @@ def frontier_finding(
         worth |= {name: exact(0.0, n) for name, n in none.items()}
     cost = {row.name: row.per_problem(axis) for row in costs.rows if row.name in shared}
     judges = {name: row.shown_judge for name, row in zip(run.names, rows, strict=True)}
-    points = frontier_points(cost, worth, partial(contrasts, shared, interval=how), judges)
+    points = frontier_points(cost, worth, partial(better_pairs, shared, interval=how), judges)
     problems = len(next(iter(shared.values())).questions)
     measure = "lift" if lifted else "ASD"
     unit, digits = ("$", 5) if axis == "dollars" else ("tokens", 0)

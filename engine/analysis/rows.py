@@ -74,17 +74,26 @@ class RunRows:
         return self._means[score]
 
     def results(
-        self, score: str, betas: tuple[float, ...] = BETAS, interval: Interval | None = None
+        self,
+        score: str,
+        betas: tuple[float, ...] = BETAS,
+        interval: Interval | None = None,
+        *,
+        guess: bool = True,
     ) -> Results:
         """The report's results of all rows, with the sweep's kind of interval unless another is
-        asked for. It takes much longer than `asd`."""
+        asked for. It takes much longer than `asd`. guess: whether health has the first guess at
+        refusals, which reads all speeches."""
         interval = interval or self.sweep.interval
-        if (score, betas, interval) not in self._results:
+        key = score, betas, interval, guess
+        if key not in self._results:
             about = betas, self.run.manifest.mixed, self.origins, interval
             results = score_rows(self.table, score, *about)
-            health = results.health and replace(results.health, guess=self._guess())
-            self._results[score, betas, interval] = replace(results, health=health)
-        return self._results[score, betas, interval]
+            health = results.health
+            if health and guess:
+                health = replace(health, guess=self._guess())
+            self._results[key] = replace(results, health=health)
+        return self._results[key]
 
     def _guess(self) -> str:
         """How many unread speeches read as refusals; empty for none. It counts words alone."""

@@ -168,23 +168,46 @@ def contrasts(
     of the score. ValueError for an unknown name, a row against itself, a margin of 0 or less, rows
     that share no question, or a single cluster."""
     chosen = list(itertools.combinations(samples, 2)) if pairs is None else list(pairs)
-    for first, second in chosen:
-        if wrong := [name for name in (first, second) if name not in samples]:
-            raise ValueError(unknown("row", wrong[0], samples))
-        if first == second:
-            raise ValueError(f"row {first!r} against itself: a contrast needs two rows")
     if equivalence <= 0:
         raise ValueError(f"a margin of equivalence is above 0, and this one is {equivalence}")
-    if not chosen:
-        return ()
-    measured = _alike if _same_questions(samples, chosen) else _pairwise
-    figures, agree, each_means = measured(samples, chosen, error, interval)
+    figures, agree, each_means = _measured_pairs(samples, chosen, error, interval)
     decided = family(chosen, agree, figures, equivalence)
     return tuple(replace(one, means=two) for one, two in zip(decided, each_means, strict=True))
 
 
 _Measured: TypeAlias = tuple[Sequence[Estimate], Sequence[bool], Sequence[tuple[float, float]]]
 """By pair: the difference, whether the rows agree on all questions, and the means of both."""
+
+
+def better_pairs(
+    samples: Mapping[str, Influences], pairs: Sequence[tuple[str, str]], interval: Interval = "t"
+) -> list[tuple[str, str]]:
+    """The pairs whose first row is better by `contrasts`, without the rest of its figures, which
+    take most of the time of thousands of pairs. ValueError as there."""
+    figures, agree, _ = _measured_pairs(samples, pairs, "cr3", interval)
+    corrected = holm([figure.p() for figure in figures])
+    return [
+        pair
+        for pair, same, figure, p in zip(pairs, agree, figures, corrected, strict=True)
+        if p <= 1 - LEVEL and figure.value > 0 and not (same and figure.clusters >= ENOUGH)
+    ]
+
+
+def _measured_pairs(
+    samples: Mapping[str, Influences],
+    chosen: Sequence[tuple[str, str]],
+    error: ErrorKind,
+    interval: Interval,
+) -> _Measured:
+    for first, second in chosen:
+        if wrong := [name for name in (first, second) if name not in samples]:
+            raise ValueError(unknown("row", wrong[0], samples))
+        if first == second:
+            raise ValueError(f"row {first!r} against itself: a contrast needs two rows")
+    if not chosen:
+        return (), (), ()
+    measured = _alike if _same_questions(samples, chosen) else _pairwise
+    return measured(samples, chosen, error, interval)
 
 
 def _same_questions(samples: Mapping[str, Influences], chosen: Sequence[tuple[str, str]]) -> bool:

@@ -202,7 +202,7 @@ def overview_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """The page. Rows are averaged in groups, by protocol unless `by` names another thing that tells
     them apart."""
     completed = read_rows(run)
-    results = completed.results(query.score, (1.0,))
+    results = completed.results(query.score, (1.0,), guess=False)
     rows = run.sweep.rows
     groups = dimensions([row for row in rows if not row.naive]) or ["protocol"]
     by = one_of(query.by or groups[0], groups, "group")
@@ -275,7 +275,7 @@ def _notes(results: Results, family: Verdicts) -> Iterator[str]:
 def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
     """The figures of one row, in words."""
     completed = read_rows(run)
-    result = completed.results(score, (1.0,)).rows[row]
+    result = completed.results(score, (1.0,), guess=False).rows[row]
     facts = [
         ("ASD", estimated(result.asd, 2)),
         ("lift over the naive judge", lifted(result.lift, result.contrast)),

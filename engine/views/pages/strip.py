@@ -202,7 +202,7 @@ def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
     yield "prompts", manifest.prompts or "not known"
     if 0 < len(run.problems) <= MAX_CHECKED:
         yield "leakage", leakage_check(run.problems).line.removeprefix("leakage check ")
-    results = read_rows(run).results("brier", (1.0,))
+    results = read_rows(run).results("brier", (1.0,), guess=False)
     if results.health:
         issues = (f"{issue.name} {issue.share:.1%}" for issue in results.health.failing)
         yield "health", ", ".join(issues) or "nothing unusual"

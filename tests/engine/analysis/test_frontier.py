@@ -4,6 +4,7 @@ known truths."""
 import json
 from datetime import date
 from functools import partial
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from oversight.engine.analysis.frontier import (
     spent,
 )
 from oversight.engine.analysis.rows import read_rows
-from oversight.engine.analysis.scoring.contrasts import contrasts
+from oversight.engine.analysis.scoring.contrasts import better_pairs, contrasts
 from oversight.engine.analysis.scoring.estimate import exact
 from oversight.engine.analysis.scoring.inference import of_questions
 from oversight.engine.errors import UsageError
@@ -81,7 +82,10 @@ def test_a_row_is_beaten_within_its_judge_alone() -> None:
     worth = {name: lift.estimate() for name, lift in rows.items()}
     judges = dict.fromkeys(means, "a") | {"other judge": "b"}
     cost = {"good": 1.0, "poor": 2.0, "other judge": 3.0, "dear": 4.0, "as dear": 1.0}
-    points = frontier_points(cost, worth, partial(contrasts, rows), judges)
+    points = frontier_points(cost, worth, partial(better_pairs, rows), judges)
+    pairs = list(permutations(rows, 2))
+    decided = [(c.first, c.second) for c in contrasts(rows, pairs) if c.verdict == "better"]
+    assert better_pairs(rows, pairs) == decided and len(decided) > 5
     assert [(one.name, one.on_frontier, one.beaten) for one in points] == [
         ("good", True, False),
         ("as dear", False, True),
