@@ -45,6 +45,8 @@ class Message(Struct, frozen=True):
 class ToolSpec(Struct, frozen=True, gc=False):
     """A tool as a model sees it."""
 
+    """A tool as a model sees it."""
+
     name: str
     description: str
     parameters: str
@@ -257,6 +259,8 @@ Part: TypeAlias = tuple[str, str, int]
 
 
 class Exchange(Struct, frozen=True):
+    """One answered call."""
+
     part: Part
     call: Call
     reply: Reply

@@ -20,6 +20,8 @@ UNKNOWN_STOP = "unknown: "
 
 
 class ToolCall(Struct, frozen=True, gc=False):
+    """A tool call of a model."""
+
     id: str
     name: str
     arguments: str
