@@ -113,7 +113,7 @@ def judges(node: Node) -> list[Judge]:
                 cls = class_named(
                     kind_node, JUDGES, Judge, JUDGES_GROUP, "kind of judge", "kinds of judges"
                 )
-                types_ = fields_of(cls)
+                types_ = fields_of(cls) | {"window": dict}
                 for point in _points(role, settings, types_, needs=required_of(cls)):
                     _check_calls(role, point)
                     if "temperature" in types_:
