@@ -213,13 +213,7 @@ def _measured_pairs(
 def _same_questions(samples: Mapping[str, Influences], chosen: Sequence[tuple[str, str]]) -> bool:
     """Whether all these rows are means over the same questions in the same clusters."""
     first, *rows = (samples[name] for name in dict.fromkeys(itertools.chain(*chosen)))
-    return first.alone and all(
-        row.alone
-        and row.questions == first.questions
-        and {*row.ways} == {*first.ways}
-        and bool((row.ways["problem"] == first.ways["problem"]).all())
-        for row in rows
-    )
+    return first.alone and all(map(first.same_questions, rows))
 
 
 def _alike(
