@@ -236,7 +236,7 @@ def frontier_points(
     better: Callable[[list[tuple[str, str]]], list[tuple[str, str]]],
     judge_of: Mapping[str, str],
 ) -> tuple[FrontierPoint, ...]:
-    """Points by rising cost. better: those of some pairs of names whose first is better. Rows of
+    """Points by rising cost. better: chooses the pairs of names whose first is better. Rows of
     different judges do not compare, so each judge has a separate frontier."""
     on = dict[str, bool]()
     for judge in dict.fromkeys(judge_of[name] for name in worth):

@@ -48,7 +48,7 @@ def small(place: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def hard(place: Path) -> Path:
+def hard(place: Path, small: Path) -> Path:
     return ran(HARD.replace("passages", "{name: passages, limit: 5}"), place)
 
 
