@@ -55,8 +55,7 @@ class _Known(Exception):
 class Search:
     """One player against others who answer by a function, over all sequences of its moves.
 
-    A position is the address of the call at which the player moves.
-    """
+    A position is the address of the call at which the player moves."""
 
     play: Callable[[Ask], Awaitable[float]]
     """Value of one play for the player."""

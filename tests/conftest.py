@@ -126,8 +126,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     world with a known right outcome.
 
     Nightly tests come first, then the longest rings; each worker gets whole files of every kind, so
-    that all workers end with short ones.
-    """
+    that all workers end with short ones."""
     rank = dict[pytest.Item, tuple[bool, int]]()
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}

@@ -1,8 +1,7 @@
 """A run of the core alone: a sweep of debate, consultancy and naive judge on a scripted `Ask`.
 
 `python -m tests.core_run` in an empty folder runs it, resumes it, reads it, and prints the imported
-modules of the core. It knows no extension, so it passes without any of them.
-"""
+modules of the core. It knows no extension, so it passes without any of them."""
 
 import re
 import sqlite3

@@ -1,8 +1,7 @@
 """Tiny formal domains with few possible statements, in which every step can be decided.
 
 A decision uses only what a judge sees: one small rule, the question, and the statements that are
-taken as given. The answer is never computed to decide about a step.
-"""
+taken as given. The answer is never computed to decide about a step."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence

@@ -35,8 +35,7 @@ class Server:
     """Answers after `latency` seconds; `fault` may make it raise.
 
     fault: called with the request as it arrives; its result is raised after the latency (None: the
-    call is answered). An Unreachable is not recorded in the book.
-    """
+    call is answered). An Unreachable is not recorded in the book."""
 
     def __init__(
         self,
@@ -143,8 +142,7 @@ def mixed_sizes(count: int, seed: int, least: int = 50, most: int = 4_000) -> li
 def busiest(times: list[tuple[float, float]], window: float) -> float:
     """Maximum sum of amounts in any window of this many seconds.
 
-    times: (loop time, amount), in order of time.
-    """
+    times: (loop time, amount), in order of time."""
     most = total = 0.0
     first = 0
     for at, amount in times:

@@ -5,8 +5,7 @@ the lines of stderr after `! `, and `[3]` for a non-zero exit code. `<<< y` answ
 cat FILE` and `$ python EXAMPLE …` are supported. `>>> …` is Python, with names of the test. In
 tables `$ …` is a text, continued after `> `, and below it stands the result or refusal. Each
 heading is a test. Files at the top, or below a heading, are in the working folder. `pytest
---accept` writes the current output: read the difference before committing it.
-"""
+--accept` writes the current output: read the difference before committing it."""
 
 import re
 import runpy

@@ -3,8 +3,7 @@
 A new Python process needs half a second of a core to import the command line, and the tests start
 hundreds. For its caller, `Started` behaves like `subprocess.Popen`: pid, environment, working
 folder, file descriptors, signals and exit code. Only the start of Python differs, so tests of it
-(import time, memory, `python -X`) use `subprocess`.
-"""
+(import time, memory, `python -X`) use `subprocess`."""
 
 import atexit
 import gc
@@ -37,8 +36,7 @@ _STATUS = struct.Struct("!i")
 class Started(subprocess.Popen[Any]):
     """A process of `[sys.executable, "-m", MODULE, …]` or `[sys.executable, "-c", CODE, …]`.
 
-    Anything else, and what has a `preexec_fn` or other settings of Python's start, is executed.
-    """
+    Anything else, and what has a `preexec_fn` or other settings of Python's start, is executed."""
 
     _ended: socket.socket | None = None
     """Tells the exit status of a forked process."""

@@ -77,8 +77,7 @@ def plain(kind: type[Protocol], **settings: object) -> Protocol:
 async def asked(protocol: Protocol, problem: Problem, place: int) -> dict[str, Call]:
     """The different calls of one world of a problem, by address, in the order of asking.
 
-    place: of the answer that is argued for.
-    """
+    place: of the answer that is argued for."""
     provider, calls_by_address = simulated([problem]), dict[str, Call]()
 
     async def ask(call: Call) -> Reply:

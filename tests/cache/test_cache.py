@@ -1,6 +1,5 @@
 """The cache before an ask: modes, single flight, durability first; work that cells share. Replays:
-answers from the store alone.
-"""
+answers from the store alone."""
 
 import asyncio
 import gc

@@ -75,8 +75,7 @@ def read(file: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("count", "length"),
-    [*product((0, 1, 2, 9), (10, 1_000, 30_000)), (50, 9_000), (300, 10)],
+    ("count", "length"), [*product((0, 1, 2, 9), (10, 1_000, 30_000)), (50, 9_000), (300, 10)]
 )
 def test_exported_replies_come_back_equal(file, count, length):
     store = MemoryStore()

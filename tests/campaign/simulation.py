@@ -119,9 +119,7 @@ class Simulation:
         stopped = stop or stop_token.halt is not None
         return Found(len(saved), provider.requests, stopped, dict(ends))
 
-    def _check(
-        self, provider: FaultyProvider, ledger: Ledger, budget: Budget | None, cache: Cache
-    ) -> None:
+    def _check(self, provider: FaultyProvider, ledger: Ledger, budget: Budget | None, cache: Cache):
         account = ledger.accounts()[MODEL]
         assert not provider.in_flight.total(), "a flight was left behind"
         # The ledger counts calls cancelled in flight as unconfirmed, even if no server saw them.

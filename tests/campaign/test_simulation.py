@@ -1,6 +1,5 @@
 """Cache, endpoint and scheduler under all faults at once, from one seed; plans held against what
-sweeps then really take, over real HTTP.
-"""
+sweeps then really take, over real HTTP."""
 
 import random
 from dataclasses import replace

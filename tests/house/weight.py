@@ -2,8 +2,7 @@
 
 `source` is the three packages, `tests` the tests, and `kernel` the files under that heading of
 docs/architecture.md. Each has a bound. `--write` lowers the bounds to today's lines. The other
-rows have no bound, since a bound per folder would punish moving code.
-"""
+rows have no bound, since a bound per folder would punish moving code."""
 
 import re
 import subprocess

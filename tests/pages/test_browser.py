@@ -104,9 +104,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_page_is_accessible_and_fits_a_narrow_window(
-    screen: str, page: Any, root: str, hard: Path
-) -> None:
+def test_page_is_accessible_and_fits_a_narrow_window(screen, page, root, hard):
     faults, addresses = faults_in(page), asked_by(page)
     page.goto(root + screen.format(hard=hard.name))
     assert all(url.startswith((root, "data:")) for url in addresses), "it asks nobody else"
@@ -248,9 +246,7 @@ def test_prompt_of_the_judge_is_shown_in_full(page: Any, run: str, hard: Path) -
     assert texts == [message.text for message in request.messages]
 
 
-def test_cost_figure_links_and_origin_are_reachable(
-    page: Any, run: str, hard: Path, tmp_path: Path
-) -> None:
+def test_cost_figure_links_and_origin_are_reachable(page, run, hard, tmp_path):
     visit = Visit(page, run)
     assert "tokens in" in visit.text("section:has-text('Cost per problem')"), "no click"
     assert "SIMULATED" in visit.text("h1") and "SIMULATED" in visit.text(".origin")
@@ -301,9 +297,7 @@ def test_transcript_page_works_by_keys_alone(page: Any, run: str) -> None:
     page.wait_for_url("**/map")
 
 
-def test_map_names_and_counts_the_states_of_its_fields(
-    page: Any, runs: Path, hard: Path, tmp_path: Path
-) -> None:
+def test_map_names_and_counts_the_states_of_its_fields(page, runs, hard, tmp_path):
     part = tmp_path / "runs" / "part"
     copytree(hard, part)
     cut(part, len(RunReader(part).sweep) * 2 // 3)
@@ -404,9 +398,7 @@ def test_menu_of_a_site_opens_without_script(browser: Any, site: Path, width: in
         assert box["x"] >= 0 and box["width"] <= width
 
 
-def test_two_judges_are_two_marks_on_the_line_of_a_protocol(
-    page: Any, root: str, small: Path
-) -> None:
+def test_two_judges_are_two_marks_on_the_line_of_a_protocol(page, root, small):
     page.goto(f"{root}run/{small.name}")
     lines = page.locator("#forest tbody tr:visible")
     assert lines.count() == 3, "three protocols with two judges each"
@@ -453,9 +445,7 @@ def test_hostile_texts_of_a_site_do_not_run(name: str, page: Any, hostile: Path)
 
 
 @pytest.mark.parametrize("width", (1440, 390))
-def test_one_click_leads_from_a_number_to_its_cells(
-    width: int, page: Any, run: str, hard: Path, site: Path
-) -> None:
+def test_one_click_leads_from_a_number_to_its_cells(width, page, run, hard, site):
     page.set_viewport_size({"width": width, "height": 800})
     with RunReader(hard) as reader:
         rows, names = read_rows(reader), read_rows(reader).names

@@ -200,9 +200,7 @@ def test_forest_has_the_figures_of_the_report(small: Path, place: Path) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
-def test_equal_runs_give_equal_pictures_with_their_fonts(
-    ending: str, opened: RunReader, tmp_path: Path
-) -> None:
+def test_equal_runs_give_equal_pictures_with_their_fonts(ending, opened, tmp_path):
     pytest.importorskip("matplotlib")
     one, other = (tmp_path / f"{n}.{ending}" for n in range(2))
     words = ("export", "plot", opened.folder, "--kind", "worlds", "-o", one)
@@ -255,9 +253,7 @@ def test_plot_draws_one_column_and_skips_lines_without_it() -> None:
     assert table.drawn == "lift" and [line.drawn for line in table.lines] == [None, lift]
 
 
-def test_overview_has_naive_judges_and_the_worst_arguing_rows(
-    opened: RunReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overview_has_naive_judges_and_the_worst_arguing_rows(opened, monkeypatch):
     monkeypatch.setattr("oversight.engine.views.pages.overview.run_page", lambda *_, **page: page)
     values: Any = overview_page(opened, ServerLinks("a"), PageQuery())
     rows = read_rows(opened).results("brier").rows
@@ -270,9 +266,7 @@ def test_overview_has_naive_judges_and_the_worst_arguing_rows(
     assert values["parts"][0].lines[0].cells[2].text == f"{lowest:+.2f}".replace("-", "−")
 
 
-def test_run_has_a_price_only_if_all_its_models_have_one(
-    opened: RunReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_has_a_price_only_if_all_its_models_have_one(opened, monkeypatch):
     price = listed().need("openai/gpt-4o-mini")
     for models, priced in ((opened.sweep.models, True), (["sim/judge"], False)):
         monkeypatch.setattr(RunReader, "prices", PriceList(dict.fromkeys(models, price)))
@@ -280,9 +274,7 @@ def test_run_has_a_price_only_if_all_its_models_have_one(
         assert match and ("at list prices" in match[0]) is priced
 
 
-def test_answer_counts_all_contrasts_and_lists_both_ends(
-    opened: RunReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answer_counts_all_contrasts_and_lists_both_ends(opened, monkeypatch):
     def page() -> tuple[str, list[float]]:
         html = compare_page(opened, ServerLinks("a"), PageQuery(first="debate", second="sim"))
         differences = re.findall(r">([+−]?\d\.\d+) <small", html.partition("<tbody>")[2])

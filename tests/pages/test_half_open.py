@@ -47,9 +47,7 @@ async def test_half_open_connections_do_not_block_others(
     assert "Traceback" not in caplog.text
 
 
-async def test_connection_without_a_request_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_connection_without_a_request_is_closed(tmp_path, monkeypatch):
     monkeypatch.setattr(guard, "IDLE_SECONDS", 0.3)
     monkeypatch.setattr(guard, "BODY_SECONDS", 0.3)
     server = PageServer(tmp_path)

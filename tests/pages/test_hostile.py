@@ -43,18 +43,14 @@ def made_page(run: RunReader, name: str, **parameters: object) -> str:
     return page_of(name)(run, ServerLinks("run"), PageQuery(**values))
 
 
-async def test_hostile_transcript_is_shown_as_text_and_cut(
-    run: RunReader,
-) -> None:
+async def test_hostile_transcript_is_shown_as_text_and_cut(run):
     page = made_page(run, "reading")
     assert "&lt;script&gt;window.broken=1" in page and '<span class="ctl">\\u202e</span>' in page
     assert "javascript:" not in page.replace("href=&#39;javascript:window.broken=4", "")
     assert "more characters" in page
 
 
-async def test_second_search_reads_no_database(
-    run: RunReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_second_search_reads_no_database(run, monkeypatch):
     searched._kept.clear()
     first = made_page(run, "search", q="speaker turn*")
     reads: list[RunTables] = []
@@ -144,9 +140,7 @@ async def test_lists_of_a_hostile_run_escape_markup(name: str, run: RunReader) -
 
 
 @pytest.mark.parametrize("name", LISTS)
-async def test_run_without_verdicts_has_all_lists_and_they_grow(
-    name: str, hostile: RunReader, tmp_path: Path
-) -> None:
+async def test_run_without_verdicts_has_all_lists_and_they_grow(name, hostile, tmp_path):
     folder = Path(copytree(hostile.folder, tmp_path / "run"))
     with RunReader(folder) as run:
         (first,) = run.tables.cells([0])

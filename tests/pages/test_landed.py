@@ -70,9 +70,7 @@ def test_outcome_is_read_once(tmp_path: Path) -> None:
     assert np.isnan(before.table.probs[3, 0]) and not np.isnan(after.table.probs).any()
 
 
-def test_interrupted_reader_misses_no_outcome(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_reader_misses_no_outcome(tmp_path, monkeypatch):
     with folder(tmp_path) as run:
         land(run, CELLS)
     read, new = OutcomesRead(RunReader(tmp_path)), Follower.new
@@ -130,9 +128,7 @@ def test_map_starts_with_the_hardest_problem_and_the_best_row() -> None:
     assert ordered_by_mean(values) == ([2, 1, 0], [2, 1, 0])
 
 
-def test_problem_page_lists_worst_rows_first_and_unfinished_rows_last(
-    tmp_path: Path,
-) -> None:
+def test_problem_page_lists_worst_rows_first_and_unfinished_rows_last(tmp_path):
     grid = sweep(*(NaiveJudge(StatedJudge(f"sim/{n}")) for n in range(4)))
     with folder(tmp_path, grid) as run, RunReader(tmp_path) as opened:
         land(run, [cell for cell in grid.cells() if cell.row.judge != "sim/1 stated"])

@@ -48,9 +48,7 @@ def inner(frame: str) -> str:
     return html.unescape(match[1])
 
 
-def test_report_shows_its_overview_in_a_sandboxed_frame(
-    report: Report,
-) -> None:
+def test_report_shows_its_overview_in_a_sandboxed_frame(report):
     page = inner(report._repr_html_())
     assert "debate: simultaneous, 2 rounds" in page
     assert "allow-same-origin" not in report._repr_html_()
@@ -66,9 +64,7 @@ def test_transcripts_are_a_page_in_a_notebook_and_text_elsewhere(report: Report)
     assert asd and f">{asd[1].replace('-', '−')}</b>" in page
 
 
-async def test_comparison_of_reports_is_the_first_minus_the_second(
-    report: Report, place: Path
-) -> None:
+async def test_comparison_of_reports_is_the_first_minus_the_second(report, place):
     other = await finished("sim/deceptive", place)
     ours, theirs = (one.results.rows[1].asd for one in (report, other))
     assert ours and theirs and abs(ours.value - theirs.value) > 0.1
@@ -80,9 +76,7 @@ TOUR = Path(__file__).parents[2] / "examples" / "tour.ipynb"
 
 
 @pytest.mark.campaign
-async def test_every_cell_of_the_tour_runs_and_shows_its_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_every_cell_of_the_tour_runs_and_shows_its_output(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     cells = orjson.loads(TOUR.read_bytes())["cells"]

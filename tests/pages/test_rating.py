@@ -173,9 +173,7 @@ def test_every_task_works_without_scripts(browser: Any, tmp_path: Path) -> None:
     assert kinds == ["consent", "given", "before", "answered"]
 
 
-def test_typed_answer_survives_a_reload_and_a_fraction_is_questioned(
-    page: Any, tmp_path: Path
-) -> None:
+def test_typed_answer_survives_a_reload_and_a_fraction_is_questioned(page, tmp_path):
     with at_desk(tmp_path, [TASKS["two answers"]]) as (_, links):
         begin(page, links[0])
         assert "<" not in page.locator(".asked").inner_text(), "no marks for models"

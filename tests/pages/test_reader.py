@@ -164,9 +164,7 @@ def test_markdown_and_formulas_are_rendered_and_a_key_shows_raw_text(page: Any, 
     assert faults == [] and alerts == []
 
 
-def test_note_is_written_filtered_exported_and_removed(
-    page: Any, run: str, four: Path, tmp_path: Path
-) -> None:
+def test_note_is_written_filtered_exported_and_removed(page, run, four, tmp_path):
     faults = faults_in(page)
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(f"{run}{DEBATE}/0#r1-p0-d0-A3")

@@ -46,9 +46,7 @@ async def got(client: aiohttp.ClientSession, url: str, **how: object) -> tuple[i
 
 
 @pytest.mark.parametrize("view", VIEWS.splitlines())
-async def test_every_view_has_an_address(
-    view: str, root: str, client: aiohttp.ClientSession, small: Path, hard: Path
-) -> None:
+async def test_every_view_has_an_address(view, root, client, small, hard):
     path, _, says = view.format(run=small.name, other=hard.name).partition(" | ")
     status, page = await got(client, root + path)
     assert status == 200
@@ -56,18 +54,14 @@ async def test_every_view_has_an_address(
 
 
 @pytest.mark.parametrize("path", NOT_THERE.splitlines())
-async def test_unknown_page_is_404_with_the_known_ones(
-    path: str, root: str, client: aiohttp.ClientSession, small: Path
-) -> None:
+async def test_unknown_page_is_404_with_the_known_ones(path, root, client, small):
     status, page = await got(client, root + path.format(run=small.name))
     assert status == 404
     assert "Page not found" in page
 
 
 @pytest.mark.parametrize("path", ["", "run/nobody"])
-async def test_every_response_has_the_policy_and_is_not_cached(
-    path: str, root: str, client: aiohttp.ClientSession
-) -> None:
+async def test_every_response_has_the_policy_and_is_not_cached(path, root, client):
     async with client.get(root + path) as answer:
         rules = answer.headers["Content-Security-Policy"]
         assert rules.startswith("default-src 'none'; style-src 'sha256-")
@@ -80,9 +74,7 @@ async def test_every_response_has_the_policy_and_is_not_cached(
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1:1", "[::2]"])
-async def test_foreign_host_name_is_refused(
-    host: str, root: str, client: aiohttp.ClientSession
-) -> None:
+async def test_foreign_host_name_is_refused(host, root, client):
     port = root.rstrip("/").rpartition(":")[2]
     status, body = await got(client, root, headers={"Host": host.format(port=port)})
     assert status == 421
@@ -90,9 +82,7 @@ async def test_foreign_host_name_is_refused(
 
 
 @pytest.mark.parametrize("raw", [b"\x16\x03\x01\x02\x00\x01", b"GET /\x1b]0;x HTTP/1.1\r\n\r\n"])
-async def test_bytes_that_are_not_http_are_refused_without_a_traceback(
-    raw: bytes, root: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_bytes_that_are_not_http_are_refused_without_a_traceback(raw, root, caplog):
     port = int(root.rstrip("/").rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(raw + b"\r\n\r\n")
@@ -107,9 +97,7 @@ async def test_foreign_origin_is_refused(root: str, client: aiohttp.ClientSessio
     assert (await got(client, root, headers={"Origin": root.rstrip("/")}))[0] == 200
 
 
-async def test_only_its_own_pages_send_notes(
-    root: str, runs: Path, small: Path, client: aiohttp.ClientSession
-) -> None:
+async def test_only_its_own_pages_send_notes(root, runs, small, client):
     ours, to = {"Origin": root.rstrip("/")}, f"{root}run/{small.name}/notes"
     evil = {"Origin": "http://evil.example"}
     for address, headers, status in (
@@ -127,9 +115,7 @@ async def test_only_its_own_pages_send_notes(
             assert answer.status == 405, "notes are written on this machine alone"
 
 
-async def test_token_opens_the_server_and_is_removed_from_the_address(
-    runs: Path, client: aiohttp.ClientSession
-) -> None:
+async def test_token_opens_the_server_and_is_removed_from_the_address(runs, client):
     async with PageServer(runs, host="0.0.0.0", token=TOKEN).serving(0) as address:
         assert address.endswith(f"?token={TOKEN}")
         root = address.partition("?")[0].replace("0.0.0.0", "127.0.0.1")
@@ -149,9 +135,7 @@ async def test_token_opens_the_server_and_is_removed_from_the_address(
         assert (await got(client, root, headers=headers))[0] == 421
 
 
-async def test_cookie_of_any_bytes_is_refused_without_an_error(
-    runs: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_cookie_of_any_bytes_is_refused_without_an_error(runs, caplog):
     async with PageServer(runs, host="0.0.0.0", token=TOKEN).serving(0) as address:
         at = int(address.rpartition(":")[2].partition("/")[0])
         for cookie in (b"\xff\xfe", "\u00e9\u202e".encode(), b"\xed\xa0\x80"):
@@ -174,9 +158,7 @@ max_cells: 8
 """
 
 
-async def test_snapshots_of_a_run_are_sent_until_it_ends(
-    tmp_path: Path, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_snapshots_of_a_run_are_sent_until_it_ends(tmp_path, client, monkeypatch):
     monkeypatch.setattr(server, "SNAPSHOT_INTERVAL", 0.2)
     (tmp_path / "slow.yaml").write_text(SLOW)
     with running("run", "slow.yaml", cwd=tmp_path) as sweep:
@@ -220,9 +202,7 @@ async def test_transcript_needs_no_store_and_names_the_place_of_its_requests(
         assert status == 500 and "make it again from its sweep file and its store" in page
 
 
-async def test_transcript_does_not_wait_for_pages_with_figures(
-    small: Path, client: aiohttp.ClientSession
-) -> None:
+async def test_transcript_does_not_wait_for_pages_with_figures(small, client):
     pages = PageServer(small)
     async with pages.serving(0) as root, pages.busy[small.name], asyncio.timeout(PATIENCE):
         reckoned = asyncio.create_task(got(client, f"{root}run/{small.name}/map"))
@@ -231,9 +211,7 @@ async def test_transcript_does_not_wait_for_pages_with_figures(
         reckoned.cancel()
 
 
-async def test_single_call_has_its_page(
-    small: Path, root: str, client: aiohttp.ClientSession
-) -> None:
+async def test_single_call_has_its_page(small, root, client):
     calls = f"{root}run/{small.name}/row/2/problem/1/calls"
     _, page = await got(client, calls)
     first, *others = re.findall(r'<article class="call" id="c(\w{12})"', page)

@@ -49,9 +49,7 @@ def test_a_table_is_copied_as_csv_or_latex(width: int, page: Any, run: str) -> N
 
 
 @pytest.mark.parametrize("width", (1440, 390))
-def test_a_row_opens_to_one_dot_per_problem(
-    width: int, page: Any, run: str, hard: Path, tmp_path: Path
-) -> None:
+def test_a_row_opens_to_one_dot_per_problem(width, page, run, hard, tmp_path):
     with RunReader(hard) as reader:
         rows = read_rows(reader)
         values, names = rows.asd_by_problem("brier"), rows.names

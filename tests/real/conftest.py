@@ -13,8 +13,7 @@ from oversight.engine.extensions.local.server import weights
 def place(tmp_path: Path) -> Iterator[Path]:
     """The working folder; no server that was started from it outlives the test.
 
-    Skips, with the commands that bring them, where weights or llama.cpp are missing.
-    """
+    Skips, with the commands that bring them, where weights or llama.cpp are missing."""
     try:
         weights()
     except UsageError as exc:

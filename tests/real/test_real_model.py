@@ -1,8 +1,7 @@
 """The whole way with a model that nobody here wrote: SmolLM2-135M-Instruct under llama.cpp.
 
 It argues badly and often says what was not asked for, which is what these tests are for: whatever
-it says, each cell ends with a verdict or with a failure that says why.
-"""
+it says, each cell ends with a verdict or with a failure that says why."""
 
 import os
 import re
@@ -105,8 +104,7 @@ def failures(run: Path) -> Counter[str]:
 def check(ran: Ran, run: Path) -> None:
     """Every cell ended, with a verdict or with a failure that the model's replies explain.
 
-    Prints what a person who runs this wants to see; pytest shows it with -s.
-    """
+    Prints what a person who runs this wants to see; pytest shows it with -s."""
     total = usage(run)
     print(
         f"\n{run.parent.name}: {sum(1 for _ in outcomes(run))} cells, "

@@ -352,8 +352,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> str:
 
 
 @pytest.mark.parametrize(
-    "fault",
-    ["unauthorized", "half_json", "reset", "cut", "stall", "html", "error_in_200"],
+    "fault", ["unauthorized", "half_json", "reset", "cut", "stall", "html", "error_in_200"]
 )
 async def test_the_key_is_in_no_error_repr_or_log(line, fault, caplog):
     caplog.set_level(logging.DEBUG)

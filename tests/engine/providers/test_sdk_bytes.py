@@ -3,8 +3,7 @@
 Bodies are compared in canonical JSON, since the order of names has no meaning; of the headers,
 those that identify the sender and the purpose. Each call is made twice against a local recorder: by
 the typed method of the official client, with the arguments of its documentation, and by the
-provider.
-"""
+provider."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -8,13 +8,7 @@ import pytest
 from oversight import run
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import Place, RunReader
-from oversight.engine.run.reader_notes import (
-    MAX_NOTE,
-    NOTES,
-    add_note,
-    read_notes,
-    remove_note,
-)
+from oversight.engine.run.reader_notes import MAX_NOTE, NOTES, add_note, read_notes, remove_note
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.question import labelled
@@ -61,9 +55,7 @@ def test_a_note_is_added_read_and_removed(reader: RunReader) -> None:
         ("", "quote", "x" * (MAX_NOTE + 1), "this one has 2,001"),
     ],
 )
-def test_a_bad_note_is_refused(
-    reader: RunReader, turn: str, kind: str, text: str, cause: str
-) -> None:
+def test_a_bad_note_is_refused(reader, turn, kind, text, cause):
     with pytest.raises(UsageError, match=cause):
         add_note(reader, PLACE, turn, kind, text)
     assert not (reader.folder / NOTES).exists()

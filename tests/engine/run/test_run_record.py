@@ -79,9 +79,7 @@ def test_a_damaged_run_is_refused_in_one_line_and_made_again_from_its_store(run,
 
 
 @pytest.mark.parametrize("flags", [("--limit", "3", "--set", "draws=2"), ("--part", "2/2")])
-def test_a_lost_run_is_made_again_without_saying_what_it_was_started_with(
-    place, command, flags
-) -> None:
+def test_a_lost_run_is_made_again_without_saying_what_it_was_started_with(place, command, flags):
     (place / "said.yaml").write_text(SWEEP)
     assert command("run", "said.yaml", "--run-folder", "run", *flags).code in (0, 1)
     run = place / "run"

@@ -72,9 +72,7 @@ def test_nothing_goes_to_another_machine_in_the_clear(url, monkeypatch):
     assert "sslmode" in safety("postgresql://localhost,10.1.2.3/x")
 
 
-def prepare(
-    folder: Path, providers: dict[str, dict[str, str]], roles: Sequence[tuple[str, str]]
-) -> None:
+def prepare(folder: Path, providers: dict[str, dict[str, str]], roles: Sequence[tuple[str, str]]):
     document = Document.parse("", "s.yaml")
     directory = Directory(document, {}, providers, (), environment(folder))
     Router(directory, roles, Accounting(listed()), StopToken())

@@ -68,9 +68,7 @@ def test_no_page_has_foreign_names_raw(finished: Finished, command: Command, pla
 
 
 @pytest.mark.wire
-def test_damaged_run_leaves_no_partial_site(
-    finished: Finished, command: Command, place: Path
-) -> None:
+def test_damaged_run_leaves_no_partial_site(finished, command, place):
     assert command("view", finished.folder, "--write", "site").code == 0
     before = {file.name: file.read_bytes() for file in (place / "site").iterdir()}
     with closing(RunDatabase(finished.folder)) as database:
@@ -92,9 +90,7 @@ def test_name_of_five_megabytes_is_cut_to_one_line() -> None:
 
 
 @pytest.mark.wire
-def test_full_disk_is_reported_in_one_line_and_leaves_nothing(
-    finished: Finished, place: Path
-) -> None:
+def test_full_disk_is_reported_in_one_line_and_leaves_nothing(finished, place):
     copytree(finished.folder, place / "run")
     before = {*place.rglob("*")}
     words = ["export", "pack", "run", "-o", "p.oversight", "--no-store"]

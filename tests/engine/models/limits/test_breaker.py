@@ -1,6 +1,5 @@
 """The circuit breaker: when it opens, probes and stops the run. The reasons shown for a wait: last
-fault, oldest request, proxies, and one message for all calls.
-"""
+fault, oldest request, proxies, and one message for all calls."""
 
 import asyncio
 import io
@@ -353,10 +352,8 @@ def test_why_nothing_moves_is_shown_in_one_line_while_nothing_is_answered(server
 @virtually
 async def test_one_request_that_hangs_does_not_hold_back_all_others():
     """Sporadic overloads narrow what is in flight, and one call in it never comes back."""
-
     server = Server(
-        latency=0.1,
-        fault=lambda request: Overloaded("busy") if len(server.book) % 4 == 1 else None,
+        latency=0.1, fault=lambda request: Overloaded("busy") if len(server.book) % 4 == 1 else None
     )
     hung = asyncio.Event()
 

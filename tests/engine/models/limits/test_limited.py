@@ -176,7 +176,6 @@ async def test_cancelled_callers_leave_the_line_and_nothing_leaks(callers, width
 async def test_call_cancelled_at_the_gate_returns_its_tokens():
     """100 tokens per second. The second has its 3000 after 30 s and waits for the slot; when it is
     cancelled, its tokens complete the third's, which leaves as soon as the slot is free."""
-
     server = Server(latency=45, tokens=estimated)
     limited = sender(server, Limits(input_tokens=6_000, concurrency=1))
     tasks = [asyncio.create_task(limited(call_of(size))) for size in (10, 3_000, 3_000)]
@@ -242,8 +241,7 @@ async def test_the_input_that_counts(usage, seconds):
 @virtually
 async def test_a_call_that_the_server_rejected_gives_its_tokens_back():
     server = Server(
-        latency=0.0,
-        fault=lambda request: InvalidRequest("400: no") if len(server.book) else None,
+        latency=0.0, fault=lambda request: InvalidRequest("400: no") if len(server.book) else None
     )
     limited = sender(server, Limits(input_tokens=60_000))
     await limited(call_of(900))

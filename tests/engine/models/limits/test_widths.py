@@ -1,7 +1,6 @@
 """Calls in flight at one's own servers: few at first, more while that pays, fewer once a deadline
 passes. One budget: pace, fairness, cancellation, settling. Elsewhere additive increase,
-multiplicative decrease, and a ceiling.
-"""
+multiplicative decrease, and a ceiling."""
 
 import asyncio
 import itertools
@@ -208,13 +207,7 @@ PROVIDERS = {"compatible/lab": {"base_url": "http://127.0.0.1:9/v1"}}
         ({"a": 99_000}, {}, 99_999, 65_535, "65535 connections at most"),
         ({"a": 4_000}, {"connections": 50}, 20_000, 50, "providers.compatible/lab.connections"),
         ({"a": 40}, {"connections": 50}, 20_000, 50, ""),
-        (
-            {"a": 4_000},
-            {},
-            900,
-            900,
-            "lab/a.concurrency is 4,000); for more: ulimit -n 4100",
-        ),
+        ({"a": 4_000}, {}, 900, 900, "lab/a.concurrency is 4,000); for more: ulimit -n 4100"),
         ({}, {}, 900, 900, ""),
         ({}, {}, 200, 200, "each provider gets 200 connections at most"),
         ({"a": 4_000}, {}, 200, 200, "each provider gets 200 connections at most"),

@@ -24,9 +24,7 @@ def problem() -> Problem:
     return shipments(1)[0]
 
 
-async def test_protocol_is_run_on_one_question_and_no_call_is_sent_twice(
-    problem: Problem,
-) -> None:
+async def test_protocol_is_run_on_one_question_and_no_call_is_sent_twice(problem):
     async with asking([problem]) as ask:
         first = await DEBATE.agent_score_difference(problem, ask)
         assert ask.statistics.new > 0
@@ -57,9 +55,7 @@ async def test_replay_sends_no_call(problem: Problem) -> None:
 
 
 @pytest.mark.wire
-async def test_real_models_answer_over_http_and_calls_are_paid_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_real_models_answer_over_http_and_calls_are_paid_once(monkeypatch):
     with serving([]) as url:
         providers = {"openai": {"base_url": f"{url}/v1", "identity": "here"}}
         monkeypatch.setenv("OPENAI_API_KEY", "k")
@@ -82,9 +78,7 @@ async def test_real_models_answer_over_http_and_calls_are_paid_once(
 
 
 @pytest.mark.wire
-async def test_calls_with_tools_use_the_api_that_takes_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_calls_with_tools_use_the_api_that_takes_them(monkeypatch):
     """The vendor refuses tools of such models over chat completions, which other calls use."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     plain = Call(Request("openai/gpt-5.6-luna", (Message("user", "2 + 2?"),)))

@@ -33,7 +33,7 @@ from oversight.protocols import (
     Transcript,
 )
 from tests.run_folders import outcomes
-from tests.sessions import Session, sessions
+from tests.sessions import sessions
 from tests.tables import PUBLIC, expressions
 from tests.world import THREE, shipments
 
@@ -127,9 +127,7 @@ def test_running_loop_is_refused_with_the_async_call() -> None:
 
 
 @sessions(Path(__file__).with_name("refusals.md"))
-def test_invalid_arguments_are_refused_before_anything_runs(
-    session: Session, request: pytest.FixtureRequest, place: Path
-) -> None:
+def test_invalid_arguments_are_refused_before_anything_runs(session, request, place):
     session.check(request, expressions(PUBLIC | globals() | {"THREE": THREE}))
     assert not (place / "runs").exists()
 
@@ -245,9 +243,7 @@ def test_default_temperature_is_not_sent_to_models_that_take_none() -> None:
         ("(?s).*", "# This run was started from Python, long ago.\n"),
     ],
 )
-def test_damaged_sweep_from_python_is_refused(
-    debated: Path, place: Path, was: str, is_now: str
-) -> None:
+def test_damaged_sweep_from_python_is_refused(debated, place, was, is_now):
     shutil.copytree(debated, place / "run")
     file = place / "run" / "sweep.yaml"
     text, changes = re.subn(was, is_now, file.read_text(), count=1)

@@ -25,7 +25,7 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Verdict
 from tests.engine.verdicts import JUDGE, NAIVE, PROPAGANDA, problem, said, sweep
 from tests.fakes import Scripted, prompt
-from tests.sessions import Session, sessions
+from tests.sessions import sessions
 from tests.tables import printed
 
 AGENT = Agent("agent")
@@ -82,9 +82,7 @@ def figures(figure: Estimate | None) -> tuple[float, int]:
 
 @pytest.mark.parametrize("kind", [OpenConsultancy, OpenDebate, OpenTrust])
 @pytest.mark.parametrize("follows", [3, 10])
-async def test_open_protocols_are_split_by_the_choice_of_the_agent(
-    kind: type[Protocol], follows: int
-) -> None:
+async def test_open_protocols_are_split_by_the_choice_of_the_agent(kind, follows):
     """The known truth: of 40 problems the agent gets every 4th wrong, and of those 10 the judge
     follows it on 3, or on all; it is never wrong with a right agent. So P(judge wrong | agent
     wrong) is 0.3, or 1, over 10 problems, and always 1 where the agent is trusted blindly."""
@@ -126,9 +124,7 @@ def judged(worlds: Worlds, problems: Any = 2, draws: int = 1) -> list[str]:
 
 
 @sessions(Path(__file__).with_name("choices.md"))
-def test_verdict_on_each_choice_is_counted(
-    session: Session, request: pytest.FixtureRequest
-) -> None:
+def test_verdict_on_each_choice_is_counted(session, request):
     session.check(request, printed(globals()))
 
 

@@ -24,7 +24,7 @@ from oversight.cache.errors import StoreError
 from oversight.cache.reply import Reply, Token, Usage
 from oversight.cache.sqlite import STORE_FILE
 from tests.command_line import Ran, within
-from tests.sessions import Session, commands, sessions
+from tests.sessions import commands, sessions
 
 JUNE, JULY = 1_781_000_000, 1_783_600_000
 CALL = Call(
@@ -94,9 +94,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, four_replies: Path) -
 
 
 @sessions(Path(__file__).parent / "sessions" / "cache.md")
-def test_a_session(
-    session: Session, place: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session(session, place, request, monkeypatch):
     names: dict[str, Any] = globals() | {name: key for name, (key, _) in ENTRIES.items()}
     names |= {"evil": EVIL[0], "weak": WEAK.address, "KEYS": {key for key, _ in ENTRIES.values()}}
     names["WITH_PASSAGE"] = stored(TOLD, Reply("So."), passage=PASSAGE)

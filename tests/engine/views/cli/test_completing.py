@@ -42,9 +42,7 @@ def test_bash_completion_of_the_page_offers_runs(place: Path, finished: Finished
     assert (process.stdout.split(), process.stderr) == ([finished.folder.name, "small.yaml"], "")
 
 
-def test_commands_runs_sweep_files_problems_and_cells_are_offered(
-    place: Path, finished: Finished
-) -> None:
+def test_commands_runs_sweep_files_problems_and_cells_are_offered(place, finished):
     (place / "sweeps").mkdir()
     shutil.copy(place / "small.yaml", place / "sweeps" / "large.yaml")
     assert {"replay", "report", "run"} <= set(offered("r"))
@@ -61,9 +59,7 @@ def test_commands_runs_sweep_files_problems_and_cells_are_offered(
     assert offered("show", "small", cell[:6]) == [cell]
 
 
-def test_unreadable_folders_offer_nothing_and_print_nothing(
-    finished: Finished, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_unreadable_folders_offer_nothing_and_print_nothing(finished, capfd):
     with closing(RunDatabase(finished.folder)) as database:
         database.db.execute("UPDATE problems SET question = 'other'")
     assert offered("show", finished.folder.name, "") == []

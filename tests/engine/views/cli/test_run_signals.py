@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from oversight.engine.run.observer import read_progress
-from tests.command_line import Command, environment, oversight, running
+from tests.command_line import environment, oversight, running
 from tests.run_folders import len_of, only_run, outcomes, written
 from tests.waiting import until
 
@@ -158,9 +158,7 @@ main()
     assert (process.returncode, process.stderr) == (130, "")
 
 
-def test_interrupt_before_the_start_fails_no_cell(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupt_before_the_start_fails_no_cell(command, monkeypatch):
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 

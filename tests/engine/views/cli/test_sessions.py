@@ -10,15 +10,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
-import pytest
-
 from oversight.engine.extensions.mock.process import counts, serving
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Problem, labelled, randomness
 from tests.command_line import within
-from tests.engine.conftest import Finished
 from tests.run_folders import everything as tree
-from tests.sessions import Session, commands, sessions
+from tests.sessions import commands, sessions
 
 SESSIONS = Path(__file__).parent / "sessions"
 SAMPLES = Path(__file__).parents[3] / "protocols" / "samples" / "gsm8k"
@@ -38,13 +35,7 @@ def drawn(answers: Callable[[Random], list[tuple[str, str, float]]]) -> list[Pro
 
 
 @sessions(*(path for path in sorted(SESSIONS.glob("*.md")) if path.stem != "cache"))
-def test_a_session(
-    session: Session,
-    finished: Finished,
-    place: Path,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_session(session, finished, place, request, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     for vendor in VENDORS:
         monkeypatch.delenv(f"{vendor}_API_KEY", raising=False)

@@ -66,9 +66,7 @@ def test_character_that_the_terminal_lacks_is_replaced(runs: Path, code_page: st
     assert document["question"] == "−5 °C → Zoë 数 🙂"
 
 
-def test_private_reasoning_before_a_form_is_shown(
-    place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_private_reasoning_before_a_form_is_shown(place, command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     (place / "s.yaml").write_text(
         "problems: {bundled: {name: arithmetic, limit: 1}}\n"
@@ -102,9 +100,7 @@ def test_private_reasoning_before_a_form_is_shown(
         (170, 6, [3, 3]),
     ],
 )
-def test_columns_hold_as_many_worlds_as_can_be_read(
-    runs: Path, columns: int, count: int, abreast: list[int]
-) -> None:
+def test_columns_hold_as_many_worlds_as_can_be_read(runs, columns, count, abreast):
     command = within("show", f"{count}.yaml", cwd=runs, COLUMNS=str(columns))
     assert command.code == 0
     lines = command.out.splitlines()
@@ -147,9 +143,7 @@ def test_failed_cells_count_as_finished(finished: Finished) -> None:
         ("sim/strong", "", "simulated"),
     ],
 )
-def test_status_tells_own_servers_from_vendors(
-    finished: Finished, command: Command, model: str, came: str, shown: str
-) -> None:
+def test_status_tells_own_servers_from_vendors(finished, command, model, came, shown):
     with closing(RunDatabase(finished.folder)) as database:
         database.db.execute("UPDATE endpoints SET model = ?, came = ?", (model, came))
         reseal(database, "endpoints")

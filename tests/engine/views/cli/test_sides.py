@@ -68,9 +68,7 @@ def planted(planted_once: Path, tmp_path: Path) -> partial[Ran]:
     return partial(within, cwd=tmp_path, OVERSIGHT_STORE=str(tmp_path / "store"))
 
 
-def test_verbal_refusal_to_lie_is_flagged_and_bounded(
-    planted: partial[Ran],
-) -> None:
+def test_verbal_refusal_to_lie_is_flagged_and_bounded(planted):
     live = RunReader(planted.keywords["cwd"] / "run")
     assert read_rows(live).results("brier").health.sides_checked == (0, 2)
     before = orjson.loads(planted("report", "run", "--json").out)
@@ -100,9 +98,7 @@ def test_verbal_refusal_to_lie_is_flagged_and_bounded(
     assert replayed.code == 0 and orjson.loads(replayed.out)["rows"] == after["rows"], replayed.err
 
 
-def test_checks_are_paid_once_and_resume_after_a_stop(
-    planted: partial[Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checks_are_paid_once_and_resume_after_a_stop(planted, tmp_path, monkeypatch):
     def full(run: Path, kind: str, event: object, *, durable: bool) -> None:
         if len(read_sides(run)) == 3:
             raise DiskFull("the disk is full")
@@ -126,9 +122,7 @@ def test_checks_are_paid_once_and_resume_after_a_stop(
 
 
 @pytest.mark.parametrize("vice", ["refusal", "muddle"])
-def test_unreadable_check_is_counted_as_unclear(
-    planted: partial[Ran], tmp_path: Path, vice: str
-) -> None:
+def test_unreadable_check_is_counted_as_unclear(planted, tmp_path, vice):
     (tmp_path / "planted.yaml").write_text(f"{SWEEP}models: {{sim/mute: {{{vice}: 1.0}}}}\n")
     ran = planted(*SIDES, "--checker", "sim/mute")
     assert "0 of 16 speeches argue for another answer or for none, and 16 are unclear" in ran.out, (
@@ -142,9 +136,7 @@ def test_unreadable_check_is_counted_as_unclear(
     )
 
 
-def test_ambiguous_checker_is_refused_with_the_option(
-    planted: partial[Ran], tmp_path: Path
-) -> None:
+def test_ambiguous_checker_is_refused_with_the_option(planted, tmp_path):
     (tmp_path / "two.yaml").write_text(SWEEP.replace("sim/judge", "[sim/judge, sim/weak]"))
     words = ("measure", "sides", "run", "--sweep", "two.yaml")
     for flags, message in (
