@@ -97,8 +97,7 @@ async def test_a_refresh_replaces_what_another_process_has_stored_meanwhile():
         return Reply("late")
 
     refreshed = await Cache(store, late, identity=home, mode="refresh")(CALL)
-    assert refreshed.text == "late"
-    assert await Cache(store, early, identity=home)(CALL) == refreshed
+    assert refreshed.text == "late" and await Cache(store, early, identity=home)(CALL) == refreshed
 
 
 async def test_an_object_that_answers_several_calls_is_not_changed_for_its_holders():
@@ -156,8 +155,7 @@ async def test_an_exception_reaches_all_waiting_calls_and_is_not_stored():
 
     cache = Cache(store, flaky, identity=home)
     failed = await asyncio.gather(*await waiters(cache, 3), return_exceptions=True)
-    assert [str(fault) for fault in failed] == ["reset"] * 3
-    assert len(store) == 0
+    assert [str(fault) for fault in failed] == ["reset"] * 3 and len(store) == 0
     assert (await cache(CALL)).text == "48"
     assert cache.statistics == CacheStatistics(asked=4, stored=0, shared=2, new=1)
 
@@ -340,9 +338,7 @@ async def test_repeated_work_is_noted_by_every_caller_and_counted():
     first, second = work.cell(), work.cell()
     for cell in (first, second):
         assert await run_once(cell, speech("a", "b"), (("settings",),), "transcript") == "A B"
-    assert len(work.model.calls) == 2
-    assert first.notes == second.notes
-    assert len(first.notes) == 2
+    assert len(work.model.calls) == 2 and first.notes == second.notes and len(first.notes) == 2
     assert work.spared == [(2, False)]
     store = MemoryStore()
     cache = Cache(store, work.model, identity=home)
@@ -373,8 +369,7 @@ async def test_work_of_other_settings_transcripts_draws_and_seats_is_other_work(
     work = Told()
     await run_once(work.cell(), speech("a"), ("settings",), "transcript")
     await run_once(altered(work.cell()), speech("a"), (settings,), about)
-    assert len(work.model.calls) == 2
-    assert not work.spared
+    assert len(work.model.calls) == 2 and not work.spared
 
 
 async def test_running_work_is_joined_and_its_fault_reaches_all_but_is_not_kept():
@@ -384,10 +379,8 @@ async def test_running_work_is_joined_and_its_fault_reaches_all_but_is_not_kept(
         *(run_once(cell, speech("a", fault=fault), (), "t") for cell in cells),
         return_exceptions=True,
     )
-    assert ends == [fault, fault]
-    assert [len(cell.notes) for cell in cells] == [1, 1]
-    assert work.spared == [(1, True)]
-    assert await run_once(work.cell(), speech("a"), (), "t") == "A"
+    assert ends == [fault, fault] and [len(cell.notes) for cell in cells] == [1, 1]
+    assert work.spared == [(1, True)] and await run_once(work.cell(), speech("a"), (), "t") == "A"
     assert len(work.model.calls) == 2
 
 
@@ -396,9 +389,7 @@ async def test_joined_caller_repeats_cancelled_work():
     first, second = (asyncio.create_task(run_once(work.cell(), speech("a"), (), "t")) for _ in "12")
     await asyncio.sleep(0)
     first.cancel()
-    assert await second == "A"
-    assert first.cancelled()
-    assert not work.spared
+    assert await second == "A" and first.cancelled() and not work.spared
 
 
 async def test_an_agent_that_has_no_hash_shares_nothing():
@@ -464,8 +455,7 @@ async def test_calls_of_one_turn_are_looked_up_together_while_the_store_lacks_th
     async with Cache(store, inner, identity=home) as cache:
         await cache(first)
         ends = await asyncio.gather(*map(cache, others), return_exceptions=True)
-        assert store.together == [len(others)]
-        assert isinstance(ends[4], DamagedEntry)
+        assert store.together == [len(others)] and isinstance(ends[4], DamagedEntry)
         assert [end for n, end in enumerate(ends) if n != 4] == [
             Reply("48", call=call.address) for n, call in enumerate(others) if n != 4
         ]
@@ -532,5 +522,4 @@ async def test_a_replay_leaves_the_folder_as_it_found_it(tmp_path):
         await replay(CALL.changed(max_tokens=7))
     await replay.close()
     read_only.close()
-    assert [reply.text for reply in replies] == ["48"] * 50
-    assert contents(tmp_path) == before
+    assert [reply.text for reply in replies] == ["48"] * 50 and contents(tmp_path) == before

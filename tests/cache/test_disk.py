@@ -169,8 +169,7 @@ def test_planted_triggers_do_not_run_and_diskcache_triggers_are_dropped(folder):
 def test_diskcache_opens_a_store_and_finds_its_bytes(folder):
     filled(folder, {"a": b"1", "b": b"2"})
     with diskcache.Cache(str(folder)) as cache:
-        assert sorted(cache) == ["a", "b"]
-        assert cache["a"] == add_checksum("a", b"1")
+        assert sorted(cache) == ["a", "b"] and cache["a"] == add_checksum("a", b"1")
     filled(folder, {"c": b"3"})
     with closing(ReadOnlyStore(folder)) as store:
         assert dict(store.items()) == {"a": b"1", "b": b"2", "c": b"3"}
@@ -317,8 +316,7 @@ def test_recovery_keeps_apart_replies_and_passages_whatever_their_rows_say(folde
         store.drop_unused()
         assert len(list(store.faults())) == 1
         recovered = dict(store.recover())
-    assert isinstance(recovered.pop(lost), DamagedEntry)
-    assert recovered.keys() == entries.keys()
+    assert isinstance(recovered.pop(lost), DamagedEntry) and recovered.keys() == entries.keys()
     assert sum(recovered[key] != entries[key] for key in entries) == 1
 
 

@@ -65,8 +65,7 @@ def test_a_call_and_its_reply_come_back_equal(call, reply):
     new, stamped = new_entry(key, call, reply, "here/v1", 7), structs.replace(reply, call=address)
     for form, value in ((PACKED, new.packed().to_bytes()), (PLAIN, new.to_bytes())):
         record = read_entry(key, value)
-        assert record.form == form
-        assert record.call() == call
+        assert record.form == form and record.call() == call
         assert record.reply() == stored_reply(key, value, address) == stamped
         assert (record.model, record.outcome, record.stored_at) == (call.model, reply.outcome, 7)
         record.check()

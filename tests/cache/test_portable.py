@@ -81,8 +81,7 @@ def test_exported_replies_come_back_equal(file, count, length):
     store = MemoryStore()
     words = "".join(random.Random(length).choices("abcdefgh ", k=length))
     store.put_many(record_of(call(n), Reply(words)) for n in range(count))
-    assert export_replies(store, store.keys(), file) == count
-    assert read(file) == contents(store)
+    assert export_replies(store, store.keys(), file) == count and read(file) == contents(store)
     with zipfile.ZipFile(file) as archive:
         assert archive.testzip() is None
         assert archive.namelist() == ["manifest.json", *[LINES] * (count > 0)]

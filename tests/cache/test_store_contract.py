@@ -115,8 +115,7 @@ def test_every_key_is_met_once_where_batches_meet_and_a_walk_may_be_written_into
         met.append(key)
         if int(key) % 100 == 0:
             store.put_many([(key, b"seen")])
-    assert met == names
-    assert sum(value == b"seen" for _, value in store.items()) == 11
+    assert met == names and sum(value == b"seen" for _, value in store.items()) == 11
 
 
 def test_a_thread_that_wrote_can_leave_and_others_read_it(store):

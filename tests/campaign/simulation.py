@@ -125,8 +125,7 @@ class Simulation:
         # The ledger counts calls cancelled in flight as unconfirmed, even if no server saw them.
         cut_off = sum(count for _, kind, count in account.faults if kind == "Abandoned")
         assert 0 <= account.sent - provider.requests <= cut_off, "the ledger is wrong"
-        assert account.stored == provider.answered
-        assert len(self.store) <= provider.answered
+        assert account.stored == provider.answered and len(self.store) <= provider.answered
         assert self.full or len(self.store) == provider.answered == cache.statistics.new
         assert provider.most <= (self.limits.concurrency or provider.most), "too many at once"
         if self.limits.requests is not None:

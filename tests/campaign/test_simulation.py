@@ -115,7 +115,6 @@ async def test_after_the_first_problems_a_plan_is_within_a_tenth(
     for basis, plan, account in (("guessed", guessed, paid), ("learnt", learnt, tail)):
         shares = ", ".join(f"{part} {share:+.1%}" for part, share in off(plan, account).items())
         print(f"  {basis}: {shares}")
-    assert guessed.cost is not None
-    assert guessed.cost.low <= paid.dollars <= guessed.cost.high
+    assert guessed.cost is not None and guessed.cost.low <= paid.dollars <= guessed.cost.high
     # One problem of two teaches little of the other.
     assert all(abs(share) < (0.1 if campaign.long else 0.3) for share in off(learnt, tail).values())

@@ -218,8 +218,7 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(ending, opened, tmp_pat
 def test_intervals_are_drawn_unless_the_picture_is_crowded(opened: RunReader) -> None:
     pytest.importorskip("matplotlib")
     picture = pictured(opened, "frontier")
-    assert isinstance(picture, Chart)
-    assert "95% CI (CR3 t" in caption(opened, picture)
+    assert isinstance(picture, Chart) and "95% CI (CR3 t" in caption(opened, picture)
     first = picture.series[0]
     every = (point for series in picture.series for point in series.points)
     uneven = tuple(replace(dot, y=dot.interval[0]) for dot in every if dot.interval)
@@ -284,8 +283,7 @@ def test_answer_counts_all_contrasts_and_lists_both_ends(opened, monkeypatch):
     assert len(every) > 2
     monkeypatch.setattr("oversight.engine.analysis.compared.MOST_CONTRASTS", 2)
     cut, listed = page()
-    assert listed == [max(every), min(every)]
-    assert f"of {len(every)} contrasts" in cut
+    assert listed == [max(every), min(every)] and f"of {len(every)} contrasts" in cut
 
 
 def test_a_frontier_tells_its_judges_apart(opened: RunReader) -> None:
@@ -362,8 +360,7 @@ def test_probe_asks_once_after_each_turn(probed: Path) -> None:
     beliefs = read_probes(probed)
     assert len(beliefs) == 8
     for points in beliefs.values():
-        assert [turns for turns, _ in points] == [0, 1]
-        assert all(0 <= p <= 1 for _, p in points)
+        assert [turns for turns, _ in points] == [0, 1] and all(0 <= p <= 1 for _, p in points)
     again = within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
     assert "0 new beliefs, 16 in" in again.err
 

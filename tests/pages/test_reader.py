@@ -119,8 +119,7 @@ def test_key_focuses_the_turn_that_moved_the_judge_most(page: Any, run: str, fou
 def test_narrow_page_keeps_the_answers_in_sight(page: Any, run: str) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(f"{run}{DEBATE}/0")
-    assert violations(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert violations(page) == [] and page.evaluate("document.documentElement.scrollWidth") <= 390
     page.locator("article").nth(6).scroll_into_view_if_needed()
     strip = page.locator(".brief")
     assert strip.bounding_box()["y"] < 100 and strip.inner_text().count(".") == 4
@@ -154,8 +153,7 @@ def test_markdown_and_formulas_are_rendered_and_a_key_shows_raw_text(page: Any, 
     assert page.locator("main :is(script, a[href^=javascript])").count() == 0
     assert violations(page) == []
     page.keyboard.press("v")
-    assert text.is_visible() and not question.is_visible()
-    assert text.text_content() == MARKED
+    assert text.is_visible() and not question.is_visible() and text.text_content() == MARKED
     page.reload()
     assert text.is_visible(), "the browser remembers the choice"
     page.keyboard.press("v")
@@ -197,8 +195,7 @@ def test_note_is_written_filtered_exported_and_removed(page, run, four, tmp_path
     page.goto(f"{run}{DEBATE}/0")
     page.get_by_role("button", name="remove this note").click()
     page.locator(".note-line").wait_for(state="detached")
-    assert faults == []
-    assert "0 notes" in oversight("show", four, "--noted", cwd=tmp_path).err
+    assert faults == [] and "0 notes" in oversight("show", four, "--noted", cwd=tmp_path).err
 
 
 def test_transcripts_are_ordered_by_the_largest_change(page: Any, run: str) -> None:

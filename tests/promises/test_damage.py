@@ -39,8 +39,7 @@ def test_a_run_that_meets_damage_stops_neither_guessing_nor_paying(campaign, cal
             lines, sent_before = bench.lines(), len(vendor.book)
             message = bench.ends(3)
             assert "is damaged" in message and "when that is put right" in message
-            assert "oversight cache import" in message
-            assert bench.lines()[: len(lines)] == lines
+            assert "oversight cache import" in message and bench.lines()[: len(lines)] == lines
             assert not stored & set(vendor.prompts(sent_before)), "a damaged reply was paid again"
             # With the replies of the backup it resumes, and pays nothing
             # twice.
@@ -94,8 +93,7 @@ def test_salvage_saves_the_rest_and_nothing_is_paid_again_unasked(campaign, calm
     with Vendor(latency=0.05) as vendor:
         for n in range(campaign.size(1, 20)):
             bench = Bench(tmp_path / f"{n}", vendor.url, problems=10)
-            assert bench.cut(vendor, 80).wait() == 130
-            assert isinstance(bench.store, Path)
+            assert bench.cut(vendor, 80).wait() == 130 and isinstance(bench.store, Path)
             stored, file = bench.stored(), bench.store / STORE
             data = bytearray(file.read_bytes())
             pages = len(data) // 4096
@@ -166,8 +164,7 @@ def test_a_store_that_goes_under_a_run_stops_it_and_nothing_more_is_paid(tmp_pat
         # A wave was out; the first of it to land found the store gone.
         assert len(vendor.book) - gone <= 2 * FLIGHTS
         sent_before = len(vendor.book)
-        assert "--allow-missing-replies" in bench.ends(2)
-        assert len(vendor.book) == sent_before
+        assert "--allow-missing-replies" in bench.ends(2) and len(vendor.book) == sent_before
         if replaced:
             assert bench.stored() == other.stored()
         shutil.rmtree(bench.store, ignore_errors=True)

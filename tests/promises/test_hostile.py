@@ -106,8 +106,7 @@ def test_hostile_transcripts_forge_nothing_and_move_no_cursor(campaign, tmp_path
     for id in ids[: campaign.size(2, 20)]:
         screen = _on_a_terminal(bench, "show", str(bench.run), "--", id)
         assert not UNSHOWN.search(screen), repr(UNSHOWN.search(screen))
-        assert "spoofed tags" in screen
-        assert "control characters are shown escaped" in screen
+        assert "spoofed tags" in screen and "control characters are shown escaped" in screen
     for command in (("cache", "list"), ("report", str(bench.run)), ("status", str(bench.run))):
         screen = _on_a_terminal(bench, *command)
         assert not UNSHOWN.search(screen), (command, UNSHOWN.search(screen))
@@ -156,8 +155,7 @@ def test_no_reply_holds_a_run_up_and_ctrl_c_ends_it(tmp_path):
     assert stopped.code in (0, 1, 130), stopped.err
     # A tag that is never closed hides the verdict below it: unreadable, and every cell ends.
     assert again.code in (0, 1), again.err
-    assert "16 of 16 cells" in again.err
-    assert again.err.count("cells unreadable") <= 1
+    assert "16 of 16 cells" in again.err and again.err.count("cells unreadable") <= 1
 
 
 def _poison(file: Path, chance: random.Random) -> list[str]:

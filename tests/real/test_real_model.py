@@ -162,8 +162,7 @@ def test_every_kind_of_judge_reads_what_it_can_and_says_what_it_cannot(place, ca
     held_to_a_form = [each for each in outcomes(place / "run") if "distribution" in each.judge]
     assert any(each.probs is not None for each in held_to_a_form)
     if failed := failures(place / "run").total():
-        assert f"failed      {failed} of " in ran.err
-        assert "for example: «" in ran.err
+        assert f"failed      {failed} of " in ran.err and "for example: «" in ran.err
 
 
 def test_drafts_and_a_limit_of_one_call_at_a_time(place):
@@ -225,8 +224,7 @@ def test_tools_are_refused_to_a_model_whose_template_would_drop_them(place):
         protocols=protocols("propaganda"),
     )
     ran = oversight("run", "tools.yaml", cwd=place)
-    assert ran.code == 2
-    assert "local/smollm2: tools: this model uses none; leave them out" in ran.err
+    assert ran.code == 2 and "local/smollm2: tools: this model uses none; leave them out" in ran.err
     assert not servers(place)
 
 

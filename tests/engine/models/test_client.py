@@ -88,8 +88,7 @@ def test_retries_depend_on_the_cost_of_the_fault(fault, retries):
     outcome, times = tried(*[fault] * retries)
     assert isinstance(outcome, Reply)
     outcome, times = tried(*[fault] * (retries + 1))
-    assert outcome is fault
-    assert gaps(times) == pytest.approx([0.75 * 2**n for n in range(retries)])
+    assert outcome is fault and gaps(times) == pytest.approx([0.75 * 2**n for n in range(retries)])
 
 
 def test_the_waits_double_and_are_drawn_from_their_upper_half():
@@ -125,16 +124,14 @@ async def test_while_the_breaker_is_open_no_probe_leaves_before_the_wait_that_wa
 def test_each_kind_of_fault_has_its_own_count():
     faults = [Overloaded("busy"), MALFORMED, Unreachable("off"), OutcomeUnknown("reset")]
     outcome, times = tried(*faults, *[Overloaded("busy")] * 4)
-    assert isinstance(outcome, Reply)
-    assert len(times) == 9
+    assert isinstance(outcome, Reply) and len(times) == 9
     outcome, times = tried(*faults, *[Overloaded("busy")] * 5)
     assert isinstance(outcome, Overloaded)
 
 
 def test_a_429_costs_time_and_no_try():
     outcome, times = tried(*[RateLimited("slow down", 10.0)] * 50, jitter=lambda: 0.0)
-    assert isinstance(outcome, Reply)
-    assert len(times) == 51
+    assert isinstance(outcome, Reply) and len(times) == 51
     assert all(10 <= gap < 25 for gap in gaps(times))
 
 
@@ -238,10 +235,8 @@ def test_a_body_is_kept_byte_for_byte_and_named_after_its_call(tmp_path, caplog)
     assert not quarantine.folder.exists(), "nothing is to be kept yet"
     with caplog.at_level(logging.WARNING):
         path = quarantine.keep(call_of(10, model="vllm/meta/Llama 3"), MALFORMED)
-    assert path.read_bytes() == BODY
-    assert path.name.startswith("000-vllm-meta-Llama-3-")
-    assert str(path) in caplog.text
-    assert (tmp_path / "malformed").stat().st_mode & 0o077 == 0
+    assert path.read_bytes() == BODY and path.name.startswith("000-vllm-meta-Llama-3-")
+    assert str(path) in caplog.text and (tmp_path / "malformed").stat().st_mode & 0o077 == 0
 
 
 def test_a_server_that_sends_rubbish_all_night_does_not_fill_the_disk(tmp_path):
@@ -259,8 +254,7 @@ def test_the_beginning_of_a_huge_body_is_kept():
 def test_a_folder_that_cannot_be_written_to_costs_the_evidence_and_not_the_run(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
     quarantine = Quarantine(tmp_path / "file")
-    assert quarantine.keep(call_of(10), MALFORMED) is None
-    assert "could not be kept" in caplog.text
+    assert quarantine.keep(call_of(10), MALFORMED) is None and "could not be kept" in caplog.text
 
 
 def test_every_try_of_a_call_leaves_its_body(tmp_path):
@@ -282,8 +276,7 @@ async def test_every_try_takes_a_slot_and_is_a_line_in_the_books():
     one = endpoint(Server(fault=lambda request: next(faults, None)), Limits(requests=60))
     await one(call_of(10))
     account = one.page.account()
-    assert account.faults == (("failed", "Overloaded", 3),)
-    assert account.stored == 1
+    assert account.faults == (("failed", "Overloaded", 3),) and account.stored == 1
     # Four tries of a second each, and the waits of 0.75, 1.5 and 3 s between them.
     assert now() == pytest.approx(4 + 5.25)
 

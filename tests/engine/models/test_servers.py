@@ -245,8 +245,7 @@ def test_no_more_calls_go_out_at_once_than_the_server_has_places(place, command)
             await models.servers.fetch_info("llamacpp/m")
             return models._sender("llamacpp/m").limiter._set.concurrency
 
-    assert asyncio.run(width()) == 2
-    assert asyncio.run(width("models.llamacpp/m.concurrency=1")) == 1
+    assert asyncio.run(width()) == 2 and asyncio.run(width("models.llamacpp/m.concurrency=1")) == 1
 
 
 def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(place, command, monkeypatch):
@@ -281,8 +280,7 @@ def test_a_server_without_logprobs_is_found_out_by_the_checkup(place, command):
     file = judged(place, "{kind: logprob, model: compatible/lab/m}")
     with telling({}) as (url, _):
         ran = command("doctor", file, "--set", f"providers.compatible/lab.base_url={url}/v1")
-    assert ran.code == 1
-    assert "✗ compatible/lab/m: logprobs: it answers without logprobs" in ran.out
+    assert ran.code == 1 and "✗ compatible/lab/m: logprobs: it answers without logprobs" in ran.out
     assert "judge by stated probabilities or votes" in ran.out
 
 

@@ -90,8 +90,7 @@ def test_the_environment_wins_over_the_env_file(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "from-env")
     monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
     variables = environment(tmp_path)
-    assert variables["OPENAI_API_KEY"] == "from-env"
-    assert variables["DEEPSEEK_API_KEY"] == "deep"
+    assert variables["OPENAI_API_KEY"] == "from-env" and variables["DEEPSEEK_API_KEY"] == "deep"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

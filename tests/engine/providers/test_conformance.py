@@ -77,8 +77,7 @@ async def test_each_fault_has_its_error(line, fault, expected):
         # One failed exchange spoils no other: the server is asked again without any trouble.
         server.profile = Profile()
         assert (await ask(asked(line))).outcome == "ok"
-    assert type(caught.value) is expected
-    assert LINES[line][0] in str(caught.value)
+    assert type(caught.value) is expected and LINES[line][0] in str(caught.value)
     assert server.counts()[fault] == 1
 
 
@@ -119,8 +118,7 @@ async def test_no_whole_http_answer_is_ambiguous(line, answer):
     async with canned(line, answer) as (ask, _):
         with pytest.raises(OutcomeUnknown) as caught:
             await ask(asked(line))
-    assert type(caught.value) is OutcomeUnknown
-    assert caught.value.__cause__ is not None
+    assert type(caught.value) is OutcomeUnknown and caught.value.__cause__ is not None
 
 
 @pytest.mark.parametrize(
@@ -313,8 +311,7 @@ async def test_connections_open_a_few_at_a_time(line, monkeypatch):
     async with rehearsed(line, Profile(latency=0.3)) as (ask, server), asyncio.TaskGroup() as group:
         for n in range(130):
             group.create_task(ask(asked(line, f"{n}?")))
-    assert server.counts()["connections"] == 130
-    assert most == 64
+    assert server.counts()["connections"] == 130 and most == 64
 
 
 async def test_a_cancelled_call_leaves_the_provider_usable(line):
@@ -359,8 +356,7 @@ async def test_the_key_is_in_no_error_repr_or_log(line, fault, caplog):
     async with rehearsed(line, always(fault), deadline=0.5) as (ask, _):
         with pytest.raises(EngineError) as caught:
             await ask(asked(line))
-        assert "canary" not in repr(ask)
-        assert "canary" not in shown_here(caught)
+        assert "canary" not in repr(ask) and "canary" not in shown_here(caught)
     assert "canary" not in logged(caplog)
 
 
@@ -424,8 +420,7 @@ async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line):
     name = call.model.removeprefix(f"{LINES[line][0]}/")
     assert calls == [call.changed(model=name)]
     assert (reply.text, reply.outcome) == ("It is 4 – “four” – 四.", "ok")
-    assert reply.served_model == name
-    assert reply.usage.input_tokens > 0 < reply.usage.output_tokens
+    assert reply.served_model == name and reply.usage.input_tokens > 0 < reply.usage.output_tokens
     assert server.counts()["requests"] == server.counts()["ok"] == 1
 
 
@@ -454,8 +449,7 @@ async def test_tools_go_out_and_their_use_comes_back(line):
         turn = Message("assistant", first.text, first.tool_calls, opaque=first.opaque)
         result = Message("tool", "4", tool_call_id="t1")
         second = await ask(call.changed(messages=(*call.messages, turn, result)))
-    assert second.text == "4"
-    assert calls[0].tools == (spec,)
+    assert second.text == "4" and calls[0].tools == (spec,)
     assert calls[1].messages[2:] == (Message("assistant", "", (wish,)), result)
 
 

@@ -66,8 +66,7 @@ def test_each_recorded_fault_has_its_meaning_and_its_wait():
         expected = fault["meaning"], pytest.approx(wait or 0.0)
         if (actual := read(fault)) != expected:
             wrong.append((fault["id"], actual, expected))
-    assert wrong == []
-    assert len(FAULTS) > 500
+    assert wrong == [] and len(FAULTS) > 500
 
 
 def test_each_rule_and_each_place_of_a_wait_has_a_recorded_answer(monkeypatch):
@@ -118,8 +117,7 @@ keys = st.sampled_from(["error", "message", "code", "details", "raw", "retry_aft
 @given(st.dictionaries(keys, any_json), st.sampled_from([200, 301, 400, 404, 429, 503]))
 def test_no_body_breaks_the_reader(body, status):
     fault = read_fault("compatible/lab", status, {}, orjson.dumps(body))
-    assert fault.delay >= 0
-    assert "\n" not in str(fault)
+    assert fault.delay >= 0 and "\n" not in str(fault)
 
 
 def test_the_parts_of_a_phrase_are_near_each_other():

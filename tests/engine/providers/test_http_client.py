@@ -57,8 +57,7 @@ async def test_headers_are_sent_once_and_given_ones_replace_ours():
         await client.send(Target("POST", url, headers), b"body")
     first, *sent = requests[0][0][0].decode().lower().split("\r\n")
     ours = ["accept-encoding: gzip, deflate", "content-length: 4", f"host: {url.split('/')[2]}"]
-    assert first == "post /v1/x http/1.1"
-    assert sorted(sent) == ["", "", *ours, "user-agent: theirs"]
+    assert first == "post /v1/x http/1.1" and sorted(sent) == ["", "", *ours, "user-agent: theirs"]
 
 
 @pytest.mark.wire
@@ -385,8 +384,7 @@ async def test_408_read_together_with_an_answer_is_harmless(behind, logged, capl
         for _ in answers:
             answer = client.read(await client.send(Target("POST", url, {}), b"body"))
             assert answer.body == b"hi"
-    assert ("nobody had asked for" in caplog.text) is logged
-    assert len(requests) == PROVEN + 1
+    assert ("nobody had asked for" in caplog.text) is logged and len(requests) == PROVEN + 1
 
 
 def half(answer: bytes) -> bytes:
@@ -432,8 +430,7 @@ async def test_answers_that_came_while_the_process_stood_still_are_read(line):
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
-        assert child.stdin and child.stdout
-        assert await child.stdout.readline() == b"ready\n"
+        assert child.stdin and child.stdout and await child.stdout.readline() == b"ready\n"
         before = server.counts()
         child.stdin.write(b"\n")
         while server.counts()["requests"] < before["requests"] + CALLS:  # noqa: ASYNC110

@@ -82,16 +82,14 @@ def places(tree: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def sound(reply: Reply) -> None:
     """A reply that can be stored, addressed and read again."""
     msgspec.json.encode(reply)
-    assert isinstance(reply.text, str)
-    assert reply.outcome in ("ok", "truncated", "refused", "empty")
+    assert isinstance(reply.text, str) and reply.outcome in ("ok", "truncated", "refused", "empty")
     for tool_call in reply.tool_calls:
         assert isinstance(tool_call, ToolCall)
         assert all(
             isinstance(part, str) for part in (tool_call.id, tool_call.name, tool_call.arguments)
         )
     for token in reply.logprobs:
-        assert isinstance(token, Token)
-        assert isinstance(token.text, str)
+        assert isinstance(token, Token) and isinstance(token.text, str)
         assert isinstance(token.logprob, float)
         assert all(isinstance(text, str) and isinstance(p, float) for text, p in token.top)
     usage = reply.usage

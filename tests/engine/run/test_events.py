@@ -33,8 +33,7 @@ def test_each_kind_of_event_is_read_by_itself(half):
     for n in range(3):
         add_event(half, "k", {"n": n})
         add_event(half, "other", n)
-    assert lines(half) == [{"n": 0}, {"n": 1}, {"n": 2}]
-    assert lines(half, "other") == [0, 1, 2]
+    assert lines(half) == [{"n": 0}, {"n": 1}, {"n": 2}] and lines(half, "other") == [0, 1, 2]
 
 
 def forked(body: Callable[[], None]) -> int:

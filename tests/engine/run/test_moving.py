@@ -44,9 +44,7 @@ def test_a_server_that_moves_is_not_paid_again(place, command, lab):
     elsewhere = lab.replace("127.0.0.1", "localhost")
     (place / "lab.yaml").write_text(SWEEP.replace("URL", f"{elsewhere}/v1"))
     again = command("run", "lab.yaml", "--run-folder", "again")
-    assert again.code == 0
-    assert again.out == first.out
-    assert counts(lab)["requests"] == requests
+    assert again.code == 0 and again.out == first.out and counts(lab)["requests"] == requests
 
 
 def test_a_complete_run_does_not_call_another_store_the_place_of_its_replies(place, command, lab):
@@ -54,6 +52,5 @@ def test_a_complete_run_does_not_call_another_store_the_place_of_its_replies(pla
     assert f"{text})" in command("run", "lab.yaml").err
     requests = counts(lab)["requests"]
     again = command("run", "lab.yaml", "--store", place / "empty")
-    assert again.code == 0
-    assert f"{text}; they are not in {place / 'empty'})" in again.err
+    assert again.code == 0 and f"{text}; they are not in {place / 'empty'})" in again.err
     assert counts(lab)["requests"] == requests

@@ -78,8 +78,7 @@ async def test_observers_see_each_cell_once_and_when_it_is_in_the_folder(loaded)
         assert other.landed_cells == one.landed_cells
         before, after = one.snapshots
         assert (before.total, before.finished, before.calls) == (cells, 0, 0)
-        assert (after.total, after.finished, after.failed) == (cells, cells, 0)
-        assert after.calls > 0
+        assert (after.total, after.finished, after.failed) == (cells, cells, 0) and after.calls > 0
         assert len(list(run.folder.outcomes())) == cells
 
 
@@ -90,8 +89,7 @@ async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_
     monkeypatch.setattr(writer, "MAX_HELD", 1)
     with Run.open(loaded, OPTIONS) as run:
         halt = await execute(run, Until(5, loaded.stop_token))
-        assert isinstance(halt, EnoughIsEnough)
-        assert 5 <= run.folder.finished < len(loaded.sweep)
+        assert isinstance(halt, EnoughIsEnough) and 5 <= run.folder.finished < len(loaded.sweep)
         finished = run.folder.finished
     again = open_sweep(Path("small.yaml"))
     diary = Diary(Path("run"))

@@ -18,6 +18,5 @@ def test_after_its_parts_a_sweep_asks_nothing_and_gives_the_bytes_of_one_run(
         about = [problem.id for problem in RunReader(place / f"parts/{n}").problems]
         assert about == problems[n - 1 :: 3]
     result = command("run", "small.yaml")
-    assert (result.code, result.out) == (0, finished_once.ran.out)
-    assert calls(result.err).new == 0
+    assert (result.code, result.out) == (0, finished_once.ran.out) and calls(result.err).new == 0
     assert written(only_run(place)) == written(finished_once.folder)

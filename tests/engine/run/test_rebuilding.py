@@ -81,8 +81,7 @@ def test_run_of_an_earlier_format_is_named_and_rebuilt(version, place, command, 
         assert f"oversight cache rebuild {run} --sweep FILE" in ran.err.replace(
             " runs/", f" {place}/runs/"
         )
-    assert "was written by an earlier version" in command("status").err
-    assert everything(run) == files
+    assert "was written by an earlier version" in command("status").err and everything(run) == files
     refused = command("cache", "rebuild", run, "--sweep", "small.yaml")
     assert refused.code == 2 and "If it is yours: --store ~/.cache/oversight" in refused.err
     rebuilt = command("cache", "rebuild", run, "--sweep", "small.yaml", "--store", "store")

@@ -32,8 +32,7 @@ def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place
     folder = only_run(place)
     assert look == f"· transcript  oversight show {folder.relative_to(place)} apples-and-crates"
     assert again == "· rerun       oversight run small.yaml   (cached)"
-    assert len(list(outcomes(folder))) == 40
-    assert calls(ran.err).new > 0
+    assert len(list(outcomes(folder))) == 40 and calls(ran.err).new > 0
 
     before = everything(folder)
     once_more = oversight("run", "small.yaml", cwd=place)
@@ -47,10 +46,8 @@ def test_another_run_of_the_sweep_is_answered_by_the_store_alone(place, command,
     second = command("run", "small.yaml", "--run-folder", "two")
     assert (second.code, second.out) == (0, finished.ran.out)
     first = calls(finished.ran.err)
-    assert 0 < first.new < first.asked
-    assert calls(second.err).new == 0
-    assert calls(second.err).stored > 0
-    assert written(finished.folder) == written(place / "two")
+    assert 0 < first.new < first.asked and calls(second.err).new == 0
+    assert calls(second.err).stored > 0 and written(finished.folder) == written(place / "two")
 
 
 # Modes of the store.
@@ -69,8 +66,7 @@ def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(place, co
     command("run", "small.yaml", *off)
     # A cell may find what an earlier one of the same run has stored; none finds more.
     assert calls(finished.ran.err).new == len_of(place / "store") > 0
-    assert len_of(place / "other") == 0
-    assert written(place / "off") == written(finished.folder)
+    assert len_of(place / "other") == 0 and written(place / "off") == written(finished.folder)
 
 
 def test_a_store_that_lost_replies_is_reported_before_they_are_paid_again(place, command, finished):
@@ -78,15 +74,12 @@ def test_a_store_that_lost_replies_is_reported_before_they_are_paid_again(place,
     shutil.rmtree(place / "store")
     words = ("run", "small.yaml")
     refused = command(*words)
-    assert refused.code == 2
-    assert f"{place / 'store'} holds 0 replies, and " in refused.err
+    assert refused.code == 2 and f"{place / 'store'} holds 0 replies, and " in refused.err
     assert len(list(outcomes(finished.folder))) == 0
     old = command(*words, "--accept-empty")
     assert old.code == 2 and "is now called --allow-missing-replies" in old.err
     accepted = command(*words, "--allow-missing-replies")
-    assert accepted.code == 0
-    assert calls(accepted.err).new > 0
-    assert command(*words).code == 0
+    assert accepted.code == 0 and calls(accepted.err).new > 0 and command(*words).code == 0
 
 
 # First steps.
@@ -110,8 +103,7 @@ def test_a_result_that_cannot_be_written_is_reported_without_a_traceback(place):
 def test_a_notebook_is_shown_the_table(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     report = run([Propaganda(StatedJudge("sim/judge"), Agent("sim/strong"))], shipments(3))
-    assert report._repr_markdown_() == report.table("markdown")
-    assert len(repr(report)) < 200
+    assert report._repr_markdown_() == report.table("markdown") and len(repr(report)) < 200
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")))

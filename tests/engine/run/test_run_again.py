@@ -28,8 +28,7 @@ def test_a_report_can_be_had_again_in_every_format(command, finished, format):
     ran, folder = command("run", "small.yaml", *words), finished.folder
     assert command("report", folder, *words) == (0, ran.out, "")
     ending = {"text": "txt", "markdown": "md", "latex": "tex"}.get(format, format)
-    assert (folder / "report" / f"report.{ending}").read_text() == ran.out
-    assert "\x1b" not in ran.out
+    assert (folder / "report" / f"report.{ending}").read_text() == ran.out and "\x1b" not in ran.out
 
 
 def test_report_of_a_finished_run_is_scored_again_only_if_something_changed(
@@ -46,12 +45,10 @@ def test_report_of_a_finished_run_is_scored_again_only_if_something_changed(
         return len(scored), ran.out
 
     _, report = scores()
-    assert scores() == (0, report)
-    assert scores("--score", "log") == (1, ANY)
+    assert scores() == (0, report) and scores("--score", "log") == (1, ANY)
     assert scores() == (1, report)
     os.utime(finished.folder / "run.db")
-    assert scores() == (1, report)
-    assert scores() == (0, report)
+    assert scores() == (1, report) and scores() == (0, report)
     shutil.rmtree(os.environ["XDG_CACHE_HOME"])
     assert scores() == (1, report)
 
@@ -121,8 +118,7 @@ def test_a_replay_is_equal_to_the_byte_also_where_nothing_can_be_written(place, 
         report = command("report", folder)
     assert (replay.code, replay.out) == (0, ran.out)
     assert "40 of 40 outcomes are equal to the byte" in replay.err
-    assert (result.code, report.code) == (0, 0)
-    assert everything(place) == before
+    assert (result.code, report.code) == (0, 0) and everything(place) == before
 
 
 def test_a_run_is_exported_the_same_each_time_and_replayed_once_imported(place, command, finished):

@@ -63,8 +63,7 @@ def test_lines_that_were_lost_follow_from_the_cells_without_a_call(run, command)
     (run / "outcomes.jsonl").unlink()
     ran = command("run", "said.yaml", "--run-folder", "run")
     assert ran.code in (0, 1), ran.err
-    assert "already complete" in ran.err
-    assert written(run) == before
+    assert "already complete" in ran.err and written(run) == before
 
 
 def test_a_damaged_run_is_refused_in_one_line_and_made_again_from_its_store(run, command):

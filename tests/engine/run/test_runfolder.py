@@ -66,8 +66,7 @@ def test_lines_go_when_a_run_goes_on_and_are_there_again_when_it_settles(half):
         run.finalize()
     first = written(half)
     with folder(half) as run:
-        assert run.complete and written(half) == first
-        assert run.forget_failures() == (5,)
+        assert run.complete and written(half) == first and run.forget_failures() == (5,)
         assert not (half / OUTCOMES).exists()
         land(run, [CELLS[5]])
         run.finalize()
@@ -84,10 +83,8 @@ def test_outcomes_are_followed_as_they_land_and_from_the_first_when_cells_run_ag
         assert [outcome.place for outcome in follower.new()] == [7, 5]
         run.forget_failures()
         land(run, [CELLS[5]])
-        assert not again
-        assert [outcome.place for outcome in follower.new()] == [0, 1, 2, 3, 5, 7]
-        assert not list(follower.new())
-        assert len(again) == 1
+        assert not again and [outcome.place for outcome in follower.new()] == [0, 1, 2, 3, 5, 7]
+        assert not list(follower.new()) and len(again) == 1
 
 
 @pytest.mark.wire
@@ -163,8 +160,7 @@ def test_a_folder_whose_making_was_cut_off_is_made_whole(half, tmp_path, names):
     with folder(path) as run:
         assert run.finished == 0
     assert {SWEEP, RUN_DB} == {file.name for file in path.iterdir()}
-    assert (path / SWEEP).read_bytes() == TEXT
-    assert RunReader(path).problems == GRID.problems
+    assert (path / SWEEP).read_bytes() == TEXT and RunReader(path).problems == GRID.problems
     assert read_manifest(path).identity == GRID.identity
 
 
@@ -187,8 +183,7 @@ def test_a_file_in_the_way_is_reported(path):
 @pytest.mark.wire
 def test_a_read_only_folder_is_reported_and_can_be_read(half):
     with read_only(half):
-        assert refused(half).startswith(f"{half} cannot be written: ")
-        assert holder(half) is None
+        assert refused(half).startswith(f"{half} cannot be written: ") and holder(half) is None
         assert len(outcomes(half)) == 4
 
 

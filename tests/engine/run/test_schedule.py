@@ -117,8 +117,7 @@ class Work:
 def test_every_order_hands_out_each_cell_once_and_ends_for_all_lanes(make, lanes):
     work = Work(make, lambda cell, before: VERDICT)
     work.run(lanes)
-    assert sorted(work.kept) == list(range(len(GRID)))
-    assert set(work.begun.values()) == {1}
+    assert sorted(work.kept) == list(range(len(GRID))) and set(work.begun.values()) == {1}
     assert work.most <= lanes
 
 
@@ -204,9 +203,7 @@ def mute(call: Call) -> str:
 def test_a_row_begins_with_a_few_cells_and_ends_with_all_of_them():
     grid = sweep(NaiveJudge(GOOD), problems=50)
     results, halt, first = watched(grid, mute)
-    assert sorted(results) == list(range(len(grid)))
-    assert first == FIRST_CELLS
-    assert halt is None
+    assert sorted(results) == list(range(len(grid))) and first == FIRST_CELLS and halt is None
 
 
 def test_a_row_that_is_never_readable_is_paused_and_the_others_go_on():
@@ -214,8 +211,7 @@ def test_a_row_that_is_never_readable_is_paused_and_the_others_go_on():
     results, halt, _ = watched(grid, mute)
     failed = [cell for cell in results.values() if isinstance(cell.outcome, Failure)]
     assert FAILED_ALIKE <= len(failed) < FAILED_ALIKE + FIRST_CELLS
-    assert len(results) - len(failed) == len(grid) // 2
-    assert halt is not None
+    assert len(results) - len(failed) == len(grid) // 2 and halt is not None
     assert "sim/mute" in str(halt) and "unreadable" in str(halt) and "--keep-going" in str(halt)
     results, halt, _ = watched(grid, mute, active=False)
     assert len(results) == len(grid) and halt is None

@@ -102,9 +102,7 @@ def test_one_bad_cell_stops_no_other(fault, kind, message):
     results, stop_token = ran(sweep(problems=3), failing(about(1), fault))
     assert results.kinds == ["ok", "ok", kind, kind, "ok", "ok"]
     failure = results[2]
-    assert isinstance(failure, Failure)
-    assert failure.message == message
-    assert stop_token.halt is None
+    assert isinstance(failure, Failure) and failure.message == message and stop_token.halt is None
 
 
 def test_a_muddled_reply_stands_in_the_failure_and_a_refusal_is_another_kind():
@@ -139,10 +137,8 @@ def test_a_halt_stops_all_lanes_and_cells_that_were_cut_have_no_outcome(grouped)
     fault = ExceptionGroup("g", [KeyError(), ExceptionGroup("g", [halt])]) if grouped else halt
     ask = failing(about(2), fault)
     results, stop_token = ran(sweep(problems=50), ask, lanes=3)
-    assert stop_token.halt is halt
-    assert results.kinds == ["ok"] * len(results)
-    assert 4 <= len(results) <= 6
-    assert len(ask.calls) <= len(results) + 3
+    assert stop_token.halt is halt and results.kinds == ["ok"] * len(results)
+    assert 4 <= len(results) <= 6 and len(ask.calls) <= len(results) + 3
 
 
 def test_a_halt_lets_cells_under_way_end_whose_calls_are_answered():
@@ -161,8 +157,7 @@ def test_a_halt_lets_cells_under_way_end_whose_calls_are_answered():
 @pytest.mark.parametrize("fault", [StoreFull("no room"), DamagedEntry("k", "its checksum")])
 def test_a_store_that_cannot_serve_stops_the_run_and_fails_no_cell(fault):
     results, stop_token = ran(sweep(problems=9), failing(about(1), fault), lanes=1)
-    assert isinstance(stop_token.halt, StoreFailed)
-    assert str(fault) in str(stop_token.halt)
+    assert isinstance(stop_token.halt, StoreFailed) and str(fault) in str(stop_token.halt)
     assert results.kinds == ["ok", "ok"]
 
 
@@ -176,10 +171,8 @@ def test_a_run_folder_that_takes_no_more_stops_the_run():
 
     ask = Scripted(lambda call: SURE)
     _, stop_token = ran(sweep(problems=50), ask, keep=keep)
-    assert isinstance(stop_token.halt, StoreFailed)
-    assert "No space left" in str(stop_token.halt)
-    assert sorted(results) == [0, 1]
-    assert len(ask.calls) <= 8
+    assert isinstance(stop_token.halt, StoreFailed) and "No space left" in str(stop_token.halt)
+    assert sorted(results) == [0, 1] and len(ask.calls) <= 8
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -190,9 +183,7 @@ def test_a_replay_miss_ends_the_run_bare(grouped):
     results = Kept()
     with pytest.raises(ReplayMiss) as raised:
         ran(sweep(problems=50), ask, lanes=2, keep=results)
-    assert raised.value is miss
-    assert results.kinds == ["ok"] * len(results)
-    assert len(ask.calls) < 10
+    assert raised.value is miss and results.kinds == ["ok"] * len(results) and len(ask.calls) < 10
 
 
 def test_failure_to_keep_outcomes_is_reported():
@@ -240,8 +231,7 @@ def test_a_few_lanes_run_until_a_reply_is_waited_for():
         assert len(results) == 100
         return max(answered.values())
 
-    assert most_at_once(False) == LANES_FROM_STORE < 40
-    assert most_at_once(True) == 40
+    assert most_at_once(False) == LANES_FROM_STORE < 40 and most_at_once(True) == 40
 
 
 def test_signals_are_handled_even_if_every_cell_is_answered_at_once():
@@ -290,14 +280,12 @@ def odd(gives: Callable[[Transcript], object]) -> CellOutcome:
 )
 def test_invalid_verdict_fails_its_cell_before_it_reaches_a_figure(gives):
     outcome = odd(gives)
-    assert isinstance(outcome, Failure)
-    assert outcome.kind == "crash"
+    assert isinstance(outcome, Failure) and outcome.kind == "crash"
 
 
 def test_numbers_of_other_kinds_are_made_plain():
     outcome = odd(lambda transcript: Verdict(tuple(np.array([1.0, 0.0])), transcript))
-    assert isinstance(outcome, Verdict)
-    assert [type(p) for p in outcome.probs] == [float, float]
+    assert isinstance(outcome, Verdict) and [type(p) for p in outcome.probs] == [float, float]
 
 
 def test_an_interrupt_is_never_taken_for_a_failure_of_the_cell():

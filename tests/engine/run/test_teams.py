@@ -28,15 +28,13 @@ def test_every_line_of_the_log_is_an_object_and_results_stay_as_they_are(
     result = command("run", "small.yaml", OVERSIGHT_LOG="json")
     assert result.out == finished_once.ran.out
     logged = lines(result.err)
-    assert logged
-    assert all({"time", "level", "message"} <= line.keys() for line in logged)
+    assert logged and all({"time", "level", "message"} <= line.keys() for line in logged)
     assert {line["level"] for line in logged} == {"info"}
     for wrong in (("report", "none-such"), ("run", "--none-such")):
         result = command(*wrong, OVERSIGHT_LOG="json")
         assert result.code == 2
         (line,) = lines(result.err)
-        assert line["level"] == "error"
-        assert "none-such" in str(line["message"])
+        assert line["level"] == "error" and "none-such" in str(line["message"])
 
 
 @pytest.mark.wire

@@ -100,9 +100,7 @@ def test_p11_the_bill_stays_below_the_cap_and_most_of_the_cap_is_used(cap, model
     # The rest would not have paid for the most expensive call.
     assert server.bill >= cap - PRICE.worst(1.5 * 4_000, 1_000)
     assert account.dollars == pytest.approx(server.bill)
-    assert budget.spent == pytest.approx(server.bill)
-    assert budget.reserved == 0
-    assert len(ends) == 50
+    assert budget.spent == pytest.approx(server.bill) and budget.reserved == 0 and len(ends) == 50
     assert ends[0].startswith(f"budget reached: {dollars(server.bill)} of {dollars(cap)} are")
 
 
@@ -141,8 +139,7 @@ def test_p11_a_call_that_costs_nothing_after_all_gives_its_dollars_back():
     server = Billing(latency=0.1, fault=lambda _: RateLimited("429", 0.1) if next(n) % 2 else None)
     budget = Budget(0.05)
     ends, account = spend(server, budget, lanes=5)
-    assert budget.spent == pytest.approx(account.dollars)
-    assert ends
+    assert budget.spent == pytest.approx(account.dollars) and ends
 
 
 @virtually
@@ -153,8 +150,7 @@ async def test_in_a_small_budget_calls_wait_for_each_other_instead_of_giving_up(
     async with asyncio.TaskGroup() as group:
         for n in range(100):
             group.create_task(endpoint(call_of(1_000, n, max_tokens=900)))
-    assert len(server.answered) == 100
-    assert 4 <= server.most_in_flight <= 7
+    assert len(server.answered) == 100 and 4 <= server.most_in_flight <= 7
 
 
 @virtually

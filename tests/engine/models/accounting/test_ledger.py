@@ -126,8 +126,7 @@ async def test_outcomes_are_counted_apart_and_models_add_up():
     one, other, total = ledger.accounts()[MODEL], ledger.accounts()["lab/x"], ledger.total()
     assert dict(one.outcomes) == {"ok": 2, "refused": 1, "truncated": 1, "empty": 1}
     assert (one.unpriced, other.unpriced, total.unpriced) == (0, 5, 5)
-    assert total.stored == total.sent == 10
-    assert total.usage == Usage(100, 50, 40, 10)
+    assert total.stored == total.sent == 10 and total.usage == Usage(100, 50, 40, 10)
     assert total.dollars == one.dollars > 0 == other.dollars
 
 
@@ -145,8 +144,7 @@ async def test_requests_in_flight_are_at_risk_and_count_as_abandoned_when_cut_of
     assert back.at_risk == 0
     cut = out.cut_off()
     assert cut.faults == (("unconfirmed", "Abandoned", 3),)
-    assert (cut.sent, cut.in_flight, cut.at_risk) == (3, 0, 0)
-    assert cut.unconfirmed == out.at_risk
+    assert (cut.sent, cut.in_flight, cut.at_risk) == (3, 0, 0) and cut.unconfirmed == out.at_risk
     assert back.cut_off() == back
 
 
@@ -157,8 +155,7 @@ def test_accounts_of_several_sittings_add_up():
     )
     total = sum_usage([one, other])
     assert total.outcomes == (("ok", 3), ("refused", 4))
-    assert total.faults == (("failed", "Overloaded", 3),)
-    assert total.usage == Usage(11, 6, 1)
+    assert total.faults == (("failed", "Overloaded", 3),) and total.usage == Usage(11, 6, 1)
     assert (total.dollars, total.unconfirmed, total.unpriced) == (1.5, 0.1, 3)
     assert total.sent == one.sent + other.sent == 10
     entries: list[bytes] = []
@@ -213,10 +210,8 @@ def test_sittings_add_up_in_the_folder_model_by_model(tmp_path):
     written = read_ledger(tmp_path)
     assert first.stored == 3
     assert {model: account.stored for model, account in written.items()} == {MODEL: 5, OTHER: 4}
-    assert sum_usage(written.values()) == second
-    assert second.usage == Usage(900, 90)
-    assert second.dollars > first.dollars > 0
-    assert written[MODEL].latency.replies == 5
+    assert sum_usage(written.values()) == second and second.usage == Usage(900, 90)
+    assert second.dollars > first.dollars > 0 and written[MODEL].latency.replies == 5
 
 
 @virtually
@@ -228,8 +223,7 @@ async def test_a_killed_process_forgets_a_moment_at_most_and_counts_what_was_out
             await asyncio.sleep(1.1 * EVERY)
             left_behind = read_ledger(tmp_path)[MODEL]
     assert (left_behind.stored, left_behind.faults) == (5, (("unconfirmed", "Abandoned", 1),))
-    assert left_behind.unconfirmed > 0
-    assert left_behind.in_flight == 0
+    assert left_behind.unconfirmed > 0 and left_behind.in_flight == 0
     async with out(ledger):
         async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken()):
             pass
@@ -323,8 +317,7 @@ async def test_a_journal_that_cannot_be_written_stops_the_run_and_so_does_a_last
 
 
 def test_a_run_of_simulated_models_has_no_ledger(tmp_path):
-    assert run(sitting(tmp_path, [])).sent == 0
-    assert not (tmp_path / LEDGER_FILE).exists()
+    assert run(sitting(tmp_path, [])).sent == 0 and not (tmp_path / LEDGER_FILE).exists()
     assert read_ledger(tmp_path) == {}
 
 

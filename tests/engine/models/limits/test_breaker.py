@@ -163,8 +163,7 @@ def test_calls_that_always_fail_fail_alone_while_others_pass(fault, lanes, secon
 
     faults, end = faults_of(ask, 100, lanes)
     assert {n: type(raised) for n, raised in faults.items()} == dict.fromkeys(BAD, fault)
-    assert {tries[n] for n in BAD} == {MAX_ALONE}
-    assert end <= 100 / lanes + 60
+    assert {tries[n] for n in BAD} == {MAX_ALONE} and end <= 100 / lanes + 60
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 20])
@@ -268,8 +267,7 @@ def test_half_an_hour_without_an_answer_stops_the_run_to_the_minute():
     server = Server(fault=outage(60, 1e9))
     answered, faults, end = asked_by_lanes(server, 20, until=1e6)
     assert end == pytest.approx(60 + GIVE_UP, abs=60)
-    assert {type(fault) for fault in faults} == {GaveUp}
-    assert len(faults) == 20
+    assert {type(fault) for fault in faults} == {GaveUp} and len(faults) == 20
     assert "no answer for 30 minutes; last: down" in str(faults[0])
     assert answered == len(server.answered)
 
@@ -289,8 +287,7 @@ def test_a_401_pauses_all_and_one_probe_after_5_seconds_decides():
     assert answered == len(server.answered)
     # Those in flight together were refused together; then one probe, and no more.
     after = [request.at for request in server.book if request.at > 60]
-    assert len(after) == 30 + 1
-    assert after[-1] == pytest.approx(after[0] + 1 + 5, abs=0.1)
+    assert len(after) == 30 + 1 and after[-1] == pytest.approx(after[0] + 1 + 5, abs=0.1)
     assert end < 70
 
 
@@ -305,8 +302,7 @@ async def test_after_a_probe_that_was_cancelled_in_flight_the_next_call_is_one()
 def test_a_401_that_passes_costs_five_seconds_and_no_cell():
     server = Server(fault=outage(60, 63, AuthenticationFailed))
     _, faults, _ = asked_by_lanes(server, 30, until=120)
-    assert faults == []
-    assert server.answered[-1] > 119
+    assert faults == [] and server.answered[-1] > 119
 
 
 def shown_at(server, at):
@@ -345,8 +341,7 @@ WORDY = Unreachable("no\n\nroute " + "x" * 5_000)
 )
 def test_why_nothing_moves_is_shown_in_one_line_while_nothing_is_answered(server, at, text, untold):
     line = shown_at(server, at)
-    assert text in line and untold not in line
-    assert len(line) < 300
+    assert text in line and untold not in line and len(line) < 300
 
 
 @virtually
@@ -392,12 +387,9 @@ def test_a_model_of_which_every_call_fails_alike_is_stopped_after_twenty():
         fault=lambda request: InvalidRequest(f"400: top_p in request {len(server.book)}")
     )
     kinds, sent, halt = run(fails_alike(server, 500))
-    assert isinstance(halt, AllRefused)
-    assert "400: top_p in request" in str(halt)
-    assert "Fix the cause" in str(halt)
-    assert MAX_ALIKE <= sent <= MAX_ALIKE + 5
-    assert InvalidRequest not in kinds
-    assert NeverAnswered in kinds
+    assert isinstance(halt, AllRefused) and "400: top_p in request" in str(halt)
+    assert "Fix the cause" in str(halt) and MAX_ALIKE <= sent <= MAX_ALIKE + 5
+    assert InvalidRequest not in kinds and NeverAnswered in kinds
 
 
 def test_failures_of_many_causes_or_after_an_answer_stop_nothing():
@@ -408,8 +400,7 @@ def test_failures_of_many_causes_or_after_an_answer_stop_nothing():
         fault=lambda request: InvalidRequest("400: no") if len(server.book) > 5 else None
     )
     kinds, sent, halt = run(fails_alike(server, 60))
-    assert (sent, halt) == (60, None)
-    assert set(kinds) == {InvalidRequest}
+    assert (sent, halt) == (60, None) and set(kinds) == {InvalidRequest}
     assert server.book[-1].at < 20, "it answers, be it with a refusal: there is no outage"
 
 

@@ -131,8 +131,7 @@ async def test_a_deadline_that_passes_in_a_crowd_lowers_the_width_and_fails_no_c
     one = endpoint(server)
     assert await ask_all(one, 60) == []
     account = one.page.account()
-    assert server.late > 0
-    assert account.stored == 60
+    assert server.late > 0 and account.stored == 60
     # Late calls are counted as such, and are a minority.
     assert account.count("unconfirmed") == server.late <= 30
 
@@ -141,8 +140,7 @@ async def test_a_deadline_that_passes_in_a_crowd_lowers_the_width_and_fails_no_c
 async def test_a_vendor_is_not_asked_again_and_again_where_each_time_may_be_billed():
     server = Queueing(1, latency=1.0, deadline=2.5)
     failed = await ask_all(endpoint(server, own=False), 60)
-    assert failed
-    assert not any(isinstance(fault, ServerBusy) for fault in failed)
+    assert failed and not any(isinstance(fault, ServerBusy) for fault in failed)
 
 
 @virtually
@@ -163,8 +161,7 @@ async def test_models_of_a_provider_take_its_connections_in_turn():
     second.pop(0).cancel()
     binding = str(one.limiter.statistics().binding)
     await asyncio.gather(*first, *second)
-    assert binding == "limited by connections 2"
-    assert server.most_in_flight == 2
+    assert binding == "limited by connections 2" and server.most_in_flight == 2
     # Both models wait: one call of each leaves in each round.
     assert [at.at for at in server.book if at.call.draw[0] > 99] == pytest.approx([3, 6, 9, 12])
     assert now() == pytest.approx(36)
@@ -260,8 +257,7 @@ async def test_a_queue_in_the_first_round_of_answers_narrows_to_four(slots, spre
     asks = asyncio.gather(*(one(call_of(100, n, model=MODEL)) for n in range(200)))
     while one.page.account().stored < FEW + OWN_SERVER_START:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
-    assert one.limiter.unknown_width == width
-    assert server.most == max(width, OWN_SERVER_START)
+    assert one.limiter.unknown_width == width and server.most == max(width, OWN_SERVER_START)
     asks.cancel()
 
 
@@ -451,8 +447,7 @@ def test_a_fast_budget_waits_on_a_coarse_clock_and_does_not_turn(monkeypatch):
         loop = runner.get_loop()
         took = runner.run(main())
         # 100 at once, and 500 that each take a millisecond.
-        assert took == pytest.approx(0.5, abs=0.01)
-        assert loop.turns < 3 * 600
+        assert took == pytest.approx(0.5, abs=0.01) and loop.turns < 3 * 600
 
 
 def fill(slots: AdaptiveConcurrency) -> int:
@@ -549,5 +544,4 @@ async def test_a_server_that_takes_40_calls_at_once_is_kept_busy_and_seldom_over
         return Reply("yes")
 
     await ask_in_lanes(sender(server, Limits(concurrency=200)), 200, lambda: now() < 120)
-    assert answered / 120 >= 0.8 * 40
-    assert turned_away <= 0.01 * 120 * 40
+    assert answered / 120 >= 0.8 * 40 and turned_away <= 0.01 * 120 * 40

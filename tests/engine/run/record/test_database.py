@@ -140,11 +140,9 @@ def test_a_run_is_read_back_as_it_was_written(tmp_path):
     assert read(tmp_path) == cells
     with RunTables.open(tmp_path) as tables:
         assert tables.problems == tuple(PROBLEMS)
-        assert read_grid(tables.grid(), tables.problems) == GRID
-        assert tables.told("name") == b'"s"'
+        assert read_grid(tables.grid(), tables.problems) == GRID and tables.told("name") == b'"s"'
         statuses = [(0, "verdict"), (1, "failed"), (4, "not run"), (5, "verdict")]
-        assert sorted(tables.statuses()) == statuses
-        assert tables.count() == (4, 1)
+        assert sorted(tables.statuses()) == statuses and tables.count() == (4, 1)
         assert [cell.place for cell in tables.cells([5, 3, 0])] == [0, 5]
 
 
@@ -154,8 +152,7 @@ def test_shared_calls_are_recorded_once_also_after_a_resume(tmp_path):
         written(tmp_path, [spoken(place)])
         with RunTables.open(tmp_path) as run:
             rows.append([run.table(name) for name in ("calls", "endpoints")])
-    assert rows[0] == rows[1]
-    assert read(tmp_path) == [spoken(0), spoken(1)]
+    assert rows[0] == rows[1] and read(tmp_path) == [spoken(0), spoken(1)]
 
 
 def test_another_reply_under_the_same_address_never_takes_the_place_of_the_first(tmp_path):
@@ -240,8 +237,7 @@ def test_a_write_that_fails_at_any_statement_leaves_nothing(tmp_path):
             else:
                 writer.db.set_authorizer(None)
                 break
-    assert at > 5
-    assert read(tmp_path) == [spoken(0), spoken(4, "more"), spoken(8, "of it")]
+    assert at > 5 and read(tmp_path) == [spoken(0), spoken(4, "more"), spoken(8, "of it")]
 
 
 def changed(file: Path, statement: str) -> int:
@@ -442,8 +438,7 @@ def test_a_log_that_no_process_writes_is_read_from_a_private_copy(tmp_path):
             )
         assert read(tmp_path) == [spoken(0), spoken(4)], "its writer has it open"
     before = everything(copy)
-    assert read(copy) == [spoken(0), spoken(4)]
-    assert everything(copy) == before
+    assert read(copy) == [spoken(0), spoken(4)] and everything(copy) == before
     (copy / f"{RUN_DB}-journal").write_bytes(b"\0" * 600)
     with pytest.raises(RunFolderError, match="has a journal and a log"):
         read(copy)
@@ -500,10 +495,8 @@ def test_words_phrases_and_beginnings_are_found(tmp_path):
     with closing(opened(tmp_path)) as writer:
         # The first two cells share a speech, which is found in the first.
         writer.write([spoken(1, texts[0]), *(spoken(n * 2, text) for n, text in enumerate(texts))])
-    assert found("oranges") == [0, 2, 4]
-    assert found("of crates") == [0, 2]
-    assert found('"of crates"') == [2]
-    assert found('blue-green "crates of"') == [0]
+    assert found("oranges") == [0, 2, 4] and found("of crates") == [0, 2]
+    assert found('"of crates"') == [2] and found('blue-green "crates of"') == [0]
     assert found('"blue gr*" cra*') == [0]
     assert found("green-blue") == found("zanzibar") == found("oranges zanzibar") == []
     assert found("it's naive") == [4]
@@ -525,11 +518,9 @@ def test_withdrawn_words_are_nowhere_in_the_file(tmp_path):
     with closing(opened(tmp_path)) as writer:
         writer.write(cells)
         addresses = {call.address for call in cells[7].calls if "person" in call.model}
-        assert len(addresses) == 2
-        assert writer.withdraw(addresses) == writer.withdraw(addresses) == 2
+        assert len(addresses) == 2 and writer.withdraw(addresses) == writer.withdraw(addresses) == 2
     with RunTables.open(tmp_path) as tables:
-        assert b"zanzibar" not in tables.file.read_bytes()
-        assert tables.count() == (len(cells) - 2, 0)
+        assert b"zanzibar" not in tables.file.read_bytes() and tables.count() == (len(cells) - 2, 0)
         assert b"0.65625" not in tables.file.read_bytes()
         after = list(tables.cells())
     for cell in after[7:9]:

@@ -88,8 +88,7 @@ def test_user_protocols_run_resume_and_are_reported() -> None:
     first = run(protocols, shipments(3), name="mine")
     assert first.stopped is None
     # The first cells of a row are composed twice.
-    assert (once := len(questions_asked)) >= 6
-    assert first.folder.parent == Path("runs")
+    assert (once := len(questions_asked)) >= 6 and first.folder.parent == Path("runs")
     assert first.folder.name.startswith("mine-")
     rows = json.loads(first.table("json"))["rows"]
     assert [row["protocol"] for row in rows] == ["naive judge", "overheard"]
@@ -105,8 +104,7 @@ def test_user_protocols_run_resume_and_are_reported() -> None:
 
 def test_draws_and_scores_are_parameters() -> None:
     report = run([NAIVE], shipments(2), draws=3, score="log", models={"sim/judge": {"noise": 2.0}})
-    assert report.results.score == "log"
-    assert report.results.rows[0].cells == 12
+    assert report.results.score == "log" and report.results.rows[0].cells == 12
     assert {record.draw for record in outcomes(report.folder)} == {0, 1, 2}
 
 
@@ -136,8 +134,7 @@ def test_same_call_resumes_after_a_halt() -> None:
     faults["B"] = QuotaExhausted("no credit")
     protocols = [Overheard(JUDGE, AGENT)]
     stopped = run(protocols, shipments(2), max_cells=1)
-    assert stopped.stopped is faults["B"]
-    assert stopped.results.missing == 3
+    assert stopped.stopped is faults["B"] and stopped.results.missing == 3
     assert "have not been run yet" in stopped.table()
     faults.clear()
     complete = run(protocols, shipments(2))
@@ -213,8 +210,7 @@ def test_report_says_that_ctrl_c_stopped_the_run() -> None:
     stopped = run([Overheard(JUDGE, AGENT)], shipments(3), max_cells=1)
     assert isinstance(stopped.stopped, Interrupted)
     assert str(stopped).startswith("stopped: Ctrl-C; the same call goes on with it")
-    assert stopped.results.missing > 0
-    assert signal.getsignal(signal.SIGINT) is heard_before
+    assert stopped.results.missing > 0 and signal.getsignal(signal.SIGINT) is heard_before
     faults.clear()
     assert run([Overheard(JUDGE, AGENT)], shipments(3)).stopped is None
 
@@ -258,8 +254,7 @@ def test_progress_is_shown_unless_the_run_is_quiet(capsys: pytest.CaptureFixture
     assert capsys.readouterr() == ("", "")
     run([NAIVE], shipments(2))
     out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("· 4 of 4 cells · ")
+    assert out == "" and err.startswith("· 4 of 4 cells · ")
 
 
 def test_transcripts_of_a_run_are_shown() -> None:
@@ -268,8 +263,7 @@ def test_transcripts_of_a_run_are_shown() -> None:
     assert fullest.startswith(
         "shipment-1 · overheard · agent sim/strong · judge sim/judge stated\n"
     )
-    assert "world A: the agent argues (A)" in fullest
-    assert fullest.count("agent score (brier)") == 2
+    assert "world A: the agent argues (A)" in fullest and fullest.count("agent score (brier)") == 2
     cell = next(outcome for outcome in outcomes(report.folder) if outcome.draw == 1)
     assert str(report.read(cell.cell)).startswith(f"{cell.problem} · {cell.protocol} · ")
     first, second = (report.read("shipment-0", protocol="prop", draw=n) for n in range(2))

@@ -123,8 +123,7 @@ def test_malformed_store_is_recovered_into_a_new_file(place: Path) -> None:
     assert verified.code == 1
     assert f"oversight cache verify --recover --store {place / 'store'}" in verified.err
     assert "replies added" in cache("verify", "--recover").out
-    assert (place / "store.damaged" / STORE_FILE).read_bytes() == data
-    assert cache("verify").code == 0
+    assert (place / "store.damaged" / STORE_FILE).read_bytes() == data and cache("verify").code == 0
 
 
 def test_store_in_use_is_not_recovered(place: Path) -> None:
@@ -175,8 +174,7 @@ def test_recovery_killed_at_any_step_is_completed_by_a_second_one(place: Path) -
             cut += 1
         if {file.name for file in place.iterdir()} != places:
             cache("verify", "--recover")
-        assert {file.name for file in place.iterdir()} == places
-        assert kept() == keys
+        assert {file.name for file in place.iterdir()} == places and kept() == keys
         with closing(ReadOnlyStore(place / "store")) as after:
             assert after.id == store_id
     assert steps > 20 and cut

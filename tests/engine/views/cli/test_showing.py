@@ -54,8 +54,7 @@ def test_character_that_the_terminal_lacks_is_replaced(runs: Path, code_page: st
         assert (process.returncode, b"Traceback" in process.stderr) == (0, False), process.stderr
         return process.stdout
 
-    assert printed("show", str(run), "q")
-    assert "cell" in printed("status").decode(code_page)
+    assert printed("show", str(run), "q") and "cell" in printed("status").decode(code_page)
     (runs / "signs.jsonl").write_bytes(
         problem[:-1] + b', "answers": [{"label": "A", "text": "\xe2\x88\x925", "value": 1}, '
         b'{"label": "B", "text": "6", "value": -1}]}\n'
@@ -105,8 +104,7 @@ def test_columns_hold_as_many_worlds_as_can_be_read(runs, columns, count, abreas
     assert command.code == 0
     lines = command.out.splitlines()
     heads = [line.count("the agent argues (") for line in lines]
-    assert [head for head in heads if head] == abreast
-    assert max(map(len, lines)) <= columns
+    assert [head for head in heads if head] == abreast and max(map(len, lines)) <= columns
     scores = [line.count("agent score (brier)") for line in lines]
     assert [score for score in scores if score] == abreast
     places = {line.index("world ", 1) for line in lines if line.count("the agent argues (") > 1}
