@@ -75,7 +75,7 @@ def changed_problems(
 ) -> list[ChangedProblem]:
     """Problems on which the judge changed sides in some world, then others; the largest change of
     ASD first. pairs: a row of the first run, and one of the second."""
-    runs, found = (first, second), []
+    runs, problems = (first, second), []
     values = [run.asd_by_problem(score) for run in runs]
     at = [{problem.id: n for n, problem in enumerate(run.sweep.problems)} for run in runs]
     for rows in pairs:
@@ -90,8 +90,8 @@ def changed_problems(
             if abs(one - two) > TIE or (id in sides and one == two):
                 places = Place(rows[0], at[0][id]), Place(rows[1], at[1][id])
                 change, name = ", ".join(sorted(sides.get(id, ()))), first.names[rows[0]]
-                found.append(ChangedProblem(id, name, places, change, one - two, one, two))
-    return sorted(found, key=lambda one: (not one.sides, -abs(one.difference), one.id, one.row))
+                problems.append(ChangedProblem(id, name, places, change, one - two, one, two))
+    return sorted(problems, key=lambda one: (not one.sides, -abs(one.difference), one.id, one.row))
 
 
 def _verdicts(run: RunRows, row: int) -> dict[tuple[str, int, int], bool]:

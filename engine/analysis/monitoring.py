@@ -115,10 +115,10 @@ class Monitoring(Analysis):
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise UsageError(f"--threshold must be within 0 and 1, got {self.threshold:g}")
         base_of, by_row = baselines(run.sweep.rows), self._scores(run)
-        shown = [n for n in rows if not run.sweep.rows[n].is_a(OPEN_TRUST)]
-        naive = {run.names[n]: by_row[base_of[n]] for n in shown if base_of.get(n, n) != n}
-        notes = upward_biased(run.sweep.rows[n] for n in shown)
-        return self._finding({run.names[n]: by_row[n] for n in shown}, naive, notes)
+        judged_rows = [n for n in rows if not run.sweep.rows[n].is_a(OPEN_TRUST)]
+        naive = {run.names[n]: by_row[base_of[n]] for n in judged_rows if base_of.get(n, n) != n}
+        notes = upward_biased(run.sweep.rows[n] for n in judged_rows)
+        return self._finding({run.names[n]: by_row[n] for n in judged_rows}, naive, notes)
 
     def of_table(self, file: Path, score: str) -> Finding:
         if not self.label:

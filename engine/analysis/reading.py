@@ -366,12 +366,12 @@ def _worlds(
     if row.verdict is not None:
         worlds = (_world("verdict", row.verdict, labels),) * len(labels)
     else:
-        given = row.worlds or {}
-        _known_labels("worlds", given, labels)
-        if not given:
+        decided = row.worlds or {}
+        _known_labels("worlds", decided, labels)
+        if not decided:
             raise ValueError("worlds: {}: no world was run; leave the line out")
         worlds = tuple(
-            _world(f"worlds.{label}", given[label], labels) if label in given else ()
+            _world(f"worlds.{label}", decided[label], labels) if label in decided else ()
             for label in labels
         )
     return worlds, None if row.first is None else _world("first", row.first, labels)

@@ -432,7 +432,7 @@ def endpoint_of(
 def _reach(document: Document, model: str) -> Endpoint:
     settings: list[Mapping[str, Any]] = []
     for section, name in (("models", model), ("providers", provider_of(model))):
-        named = document.value.get(section)
-        value = named.get(name) if isinstance(named, dict) else None
+        entries = document.value.get(section)
+        value = entries.get(name) if isinstance(entries, dict) else None
         settings.append(value if isinstance(value, dict) else {})
     return endpoint_of(model, *settings)

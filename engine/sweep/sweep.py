@@ -177,8 +177,8 @@ def _differing(roles: Sequence[object]) -> list[Settings]:
             within = _differing(values)
         for settings, inner, names in zip(differing, within, field_names, strict=True):
             if name in names:
-                named = (f"{key.replace('_', ' ')} {text}".strip() for key, text in inner)
-                settings += [(name, text) for text in named]
+                described = (f"{key.replace('_', ' ')} {text}".strip() for key, text in inner)
+                settings += [(name, text) for text in described]
     return differing
 
 

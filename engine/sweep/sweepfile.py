@@ -376,13 +376,13 @@ def check_use(
     UsageError names settings without a use."""
     mentioned = {*used, *(model for _, model in _mentions(document.written()))}
     known_models = sorted(name for name in mentioned if "/" in name)
-    own = f"{COMPATIBLE}/"
-    servers = sorted({"/".join(m.split("/")[:2]) for m in known_models if m.startswith(own)})
+    own_prefix = f"{COMPATIBLE}/"
+    servers = sorted({"/".join(m.split("/")[:2]) for m in known_models if m.startswith(own_prefix)})
     words = "model in this sweep", "the models that it asks"
     for name in (name for name in models if name not in mentioned):
         raise document.unknown(("models", name), known_models, *words)
     words = "server in this sweep", "servers that it asks"
-    for name in (name for name in providers if name.startswith(own) and name not in servers):
+    for name in (name for name in providers if name.startswith(own_prefix) and name not in servers):
         raise document.unknown(("providers", name), servers, *words)
 
 

@@ -63,8 +63,8 @@ class Windowed(RepeatedJudge):
         # A passage without steps is read whole.
         for start in range(0, max(len(steps) - self.overlap, 1), self.steps - self.overlap):
             window = "\n".join(steps[start : start + self.steps]) or question.passage
-            shown = replace(floor, question=replace(question, passage=window))
-            views.append(replace(case, transcript=shown))
+            transcript = replace(floor, question=replace(question, passage=window))
+            views.append(replace(case, transcript=transcript))
         replies = await parse_all(*(self.member.decide(view, ask) for view in views))
         read, unread = list(replies.read.values()), len(replies.doubts)
         spans = [verdict.spans for verdict in read] + [(ANYTHING,) * len(texts)] * unread

@@ -101,22 +101,22 @@ def readable(reply: Reply) -> str:
 def groups(reply: Reply, read: Read[_Read]) -> list[list[_Read]]:
     """The statements of a reply in its own words, group by group, in order."""
     text = readable(reply)
-    marked, done = marked_lines(text), 0
+    marked, read_until = marked_lines(text), 0
     walk: _Walk[_Read] = _Walk()
     for number, (start, end) in enumerate(_lines(text)):
-        if start < done:
+        if start < read_until:
             continue
         bare = text[start : min(end, start + MAX_LINE)].strip()
         if not bare:
             walk.blank()
         elif number in marked:
             walk.quotation(bare)
-        elif found := read(text, start, end):
-            done = found.stop
-            if found.value is None:
+        elif form := read(text, start, end):
+            read_until = form.stop
+            if form.value is None:
                 walk.prose(bare)
             else:
-                walk.statement(found.value, found.before, text.startswith(_INDENTS, start))
+                walk.statement(form.value, form.before, text.startswith(_INDENTS, start))
         elif bare.startswith(_FENCES):
             walk.is_fenced = not walk.is_fenced
         elif not _is_layout(bare):
@@ -231,11 +231,11 @@ def _label_at(text: str, labels: Sequence[str]) -> tuple[int, str] | None:
     text = text[len(closing) :]
     for label, place in _by_length(tuple(labels)):
         if text.startswith(label) or text[: len(label)].casefold() == label:
-            rest = text[len(label) :]
-            if rest[:1].isalnum() or (rest[:1] == "_" and rest[1:2].isalnum()):
+            behind = text[len(label) :]
+            if behind[:1].isalnum() or (behind[:1] == "_" and behind[1:2].isalnum()):
                 continue
-            if rest.startswith(closing):
-                return place, rest[len(closing) :].lstrip(CLOSING)
+            if behind.startswith(closing):
+                return place, behind[len(closing) :].lstrip(CLOSING)
     return None
 
 
@@ -280,11 +280,11 @@ def number_at(text: str) -> tuple[float, bool, str] | None:
         return None
 
 
-def _is_range(rest: str) -> bool:
+def _is_range(text: str) -> bool:
     """Whether what follows a number makes it the start of a range or fraction: 60% to 70%, 6/10."""
     for sign in ("-", "–", "/", "to "):
-        if rest.startswith(sign):
-            return rest[len(sign) :].lstrip(" \t")[:1] in tuple(_DIGITS)
+        if text.startswith(sign):
+            return text[len(sign) :].lstrip(" \t")[:1] in tuple(_DIGITS)
     return False
 
 
@@ -292,18 +292,18 @@ def number_in(value: object) -> tuple[float, bool] | None:
     """A value of a form as a finite number, also where it is a text, and whether it has a percent
     sign; None if it is none."""
     if isinstance(value, str):
-        found = number_at(value)
-        return found[:2] if found and not found[2].strip(AROUND) else None
+        number = number_at(value)
+        return number[:2] if number and not number[2].strip(AROUND) else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value), False
 
 
-def agreed(stated: Sequence[_Read], what: str, reply: Reply) -> _Read:
+def agreed(statements: Sequence[_Read], what: str, reply: Reply) -> _Read:
     """The one thing that is stated, however often. Unreadable if two differ."""
-    if any(other != stated[0] for other in stated):
+    if any(other != statements[0] for other in statements):
         raise unreadable(f"the reply states {what} twice, and differently", reply, "two statements")
-    return stated[0]
+    return statements[0]
 
 
 _T = TypeVar("_T")

@@ -122,8 +122,8 @@ class PromptSet:
     @property
     def judge_digest(self) -> str:
         """Digest of the blocks with which the judges of all protocols are asked."""
-        asked = [each for each in self.blocks if each[0].startswith(("judge.", "agent.graded"))]
-        return replace(self, blocks=tuple(asked)).digest
+        judge_blocks = (b for b in self.blocks if b[0].startswith(("judge.", "agent.graded")))
+        return replace(self, blocks=tuple(judge_blocks)).digest
 
     @cached_property
     def _texts(self) -> Mapping[str, Words]:

@@ -250,9 +250,9 @@ def group_pairs(
     for n, row in enumerate(rows):
         if value := value_of(row, by):
             groups.setdefault(value, []).append(n)
-    own = FULL.get(by, "kind")
+    own_name = FULL.get(by, "kind")
     full = {
-        name: getattr(rows[members[0]], own if by in FULL else by)
+        name: getattr(rows[members[0]], own_name if by in FULL else by)
         for name, members in groups.items()
     }
 
@@ -266,14 +266,14 @@ def group_pairs(
     def in_common(pair: tuple[int, int]) -> bool:
         one, two = ((rows[n].kind, rows[n].agent, rows[n].judge) for n in pair)
         return all(
-            a == b or not (a and b) or name == own
+            a == b or not (a and b) or name == own_name
             for name, a, b in zip(FULL.values(), one, two, strict=True)
         )
 
-    wanted = [tuple(map(meant, read_pair(text))) for text in texts]
-    wanted += [([*groups], meant(baseline))] if baseline is not None else []
-    pairs = [pair for ones, twos in wanted for pair in product(ones, twos) if pair[0] != pair[1]]
-    every = dict.fromkeys(pairs if wanted else combinations(groups, 2))
+    sides = [tuple(map(meant, read_pair(text))) for text in texts]
+    sides += [([*groups], meant(baseline))] if baseline is not None else []
+    pairs = [pair for ones, twos in sides for pair in product(ones, twos) if pair[0] != pair[1]]
+    every = dict.fromkeys(pairs if sides else combinations(groups, 2))
     members = {(a, b): [*filter(in_common, product(groups[a], groups[b]))] for a, b in every}
     if not any(members.values()):
         raise UsageError(

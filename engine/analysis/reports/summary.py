@@ -211,14 +211,14 @@ def headed(
     in which headings occur first. judges: whether these stand in headings."""
     agents = len({line.agent for line in lines} - {""}) > 1
     judges = judges and len({line.judge for line in lines}) > 1
-    found = []
+    headed_lines = []
     for line in lines:
         parts = (f"agent: {line.agent}" * agents, f"judge: {line.judge}" * judges)
         names = (line.agent, line.judge)
         head = tuple(part for part, name in zip(parts, names, strict=True) if part and name)
-        found.append((head, line))
-    order = {head: n for n, head in enumerate(dict.fromkeys(head for head, _ in found))}
-    return sorted(found, key=lambda pair: order[pair[0]])
+        headed_lines.append((head, line))
+    order = {head: n for n, head in enumerate(dict.fromkeys(head for head, _ in headed_lines))}
+    return sorted(headed_lines, key=lambda pair: order[pair[0]])
 
 
 def _fitting(table: Table, lines: Sequence[PlacedLine], width: int) -> Table:

@@ -122,10 +122,10 @@ def check_finding(
     notes += _options(problems)
     notes += [_power(gate), *_remedies(gate)]
     title = f"{name}: {'label leakage' if leaks else 'no leak found'}"
-    shown = [rule for rule in gate.rules if rule.applicable]
+    applicable = [rule for rule in gate.rules if rule.applicable]
     parts = [
         Part("rules", "", COLUMNS, gate.rules, shown=False),
-        Part("", title, COLUMNS, shown, notes),
+        Part("", title, COLUMNS, applicable, notes),
     ]
     if sizes:
         advice = ["leaks: a monitor could go by size alone: choose runs of similar sizes"]
@@ -140,18 +140,18 @@ def check_finding(
 
 def size_leaks(problems: Sequence[Problem], positive: str) -> list[SizeLeak]:
     """How well the size of the shown steps tells attacks from honest runs; none for one class."""
-    attack = [each.question.answers[each.best].text == positive for each in problems]
-    steps = [steps_of(each.question.passage) for each in problems]
+    attack = [problem.question.answers[problem.best].text == positive for problem in problems]
+    steps = [steps_of(problem.question.passage) for problem in problems]
     sizes = {
-        "characters": [len(each.question.passage) for each in problems],
-        "steps": [len(shown) for shown in steps],
-        "calls": [sum('"action"' in step.partition(">")[0] for step in shown) for shown in steps],
+        "characters": [len(problem.question.passage) for problem in problems],
+        "steps": [len(run) for run in steps],
+        "calls": [sum('"action"' in step.partition(">")[0] for step in run) for run in steps],
     }
     if len({*attack}) < 2:
         return []
 
-    def of_class(values: Sequence[int], wanted: bool) -> ClassScores:
-        places = [n for n, label in enumerate(attack) if label is wanted]
+    def of_class(values: Sequence[int], label_wanted: bool) -> ClassScores:
+        places = [n for n, label in enumerate(attack) if label is label_wanted]
         ids = tuple(problems[n].id for n in places)
         groups = tuple(problems[n].group for n in places)
         return ClassScores(ids, np.array([values[n] for n in places], dtype=np.float64), groups)
@@ -293,10 +293,10 @@ def check(
     do the same: the data set leaks, and the exit code is 1. So do trajectories whose characters,
     steps or calls tell the attacks.
     """
-    made = _loader(spec, settings)
+    loaded = _loader(spec, settings)
     with missing_file_hint(spec):
-        positive = made.positive if isinstance(made, Trajectories) else ""
-        finding = check_finding(spec, *made.read(), positive)
+        positive = loaded.positive if isinstance(loaded, Trajectories) else ""
+        finding = check_finding(spec, *loaded.read(), positive)
     show(finding.text("json" if as_json else "text", width()))
     if finding.about["leaks"]:
         raise SystemExit(ExitCode.FAILED)
@@ -357,9 +357,9 @@ def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
             return loader("file", {"path": spec} | document.value)
     except ValueError as exc:
         raise UsageError(f"{exc}\n  a setting is given as --set NAME=VALUE") from exc
-    meant = f"\n  a bundled one: bundled --set name={spec}" if spec in BUNDLED else ""
+    bundled_hint = f"\n  a bundled one: bundled --set name={spec}" if spec in BUNDLED else ""
     raise UsageError(
-        f"{spec}: neither a file nor a data set; data sets: {', '.join(LOADERS)}{meant}"
+        f"{spec}: neither a file nor a data set; data sets: {', '.join(LOADERS)}{bundled_hint}"
     )
 
 

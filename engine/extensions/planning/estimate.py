@@ -159,9 +159,9 @@ async def plan_sweep(
     billed = any(prices.find(model) for model in sweep.models if not model.startswith(PREFIX))
     survey = Survey(sweep, models.simulated, models.identity, store)
     probes = max(MAX_LOOKED_UP_CELLS // len(problems), 1)
-    begun = [problem for problem in problems if await survey.begun(problem, probes)]
-    ids = {problem.id for problem in begun}
-    parts = begun, [problem for problem in problems if problem.id not in ids]
+    begun_problems = [problem for problem in problems if await survey.begun(problem, probes)]
+    ids = {problem.id for problem in begun_problems}
+    parts = begun_problems, [problem for problem in problems if problem.id not in ids]
     most = MAX_WALKED_CELLS * len(problems) // len(sweep)
     samples = [
         _spread(part, max(MIN_WALKED_PROBLEMS, most * len(part) // len(problems))) for part in parts

@@ -483,8 +483,10 @@ def _brief(text: str, printed_parts: set[str]) -> str:
     printed_parts: those above; this message's parts are added."""
     parts = PASSAGE.sub(r"\1 …\n", text).split("\n\n")
     above = " … as above"
-    shown = (f"{part.splitlines()[0]}{above}" if part in printed_parts else part for part in parts)
-    brief = "\n\n".join(shown).replace(f"{above}\n\n", f"{above}\n")
+    brief_parts = (
+        f"{part.splitlines()[0]}{above}" if part in printed_parts else part for part in parts
+    )
+    brief = "\n\n".join(brief_parts).replace(f"{above}\n\n", f"{above}\n")
     printed_parts.update(part for part in parts if "\n" in part)
     return brief
 

@@ -63,9 +63,9 @@ class GroundTruth:
         truths: dict[str, set[str]] = {}
         for answer_texts, values in self._values.get(text, ()):
             if bodies and all(body in values for body in bodies):
-                shown = (candidate for candidate in values if candidate in bodies)
-                truths.setdefault(answer_texts, set()).add(max(shown, key=values.__getitem__))
-        parts = [best for known, best in truths.items() if passage in known]
+                candidates = (candidate for candidate in values if candidate in bodies)
+                truths.setdefault(answer_texts, set()).add(max(candidates, key=values.__getitem__))
+        parts = [best for whole_passage, best in truths.items() if passage in whole_passage]
         matching = set[str]().union(*(parts or truths.values()))
         matching = truths.get(passage, matching)
         if len(matching) == 1:

@@ -154,6 +154,6 @@ def test_replies_that_may_be_mixed_up_are_reported_everywhere_and_repeated(finis
     for words in (("status", folder), ("report", folder), ("cache", "verify"), ("report", pack)):
         assert f"{mixed}; the next oversight run asks" in "".join(command(*words)[1:])
     again = command("run", "small.yaml")
-    assert "calls: 2 sent" in again.err and f"{mixed}; they were asked for again" in again.err
+    assert "calls (2 sent" in again.err and f"{mixed}; they were asked for again" in again.err
     assert (folder / "outcomes.jsonl").read_bytes() == before
     assert pending(folder) == () and "already complete" in command("run", "small.yaml").err
