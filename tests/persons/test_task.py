@@ -74,11 +74,7 @@ async def test_every_judge_reads_a_persons_answer(name):
 
 @pytest.mark.parametrize(
     ("judge", "text"),
-    [
-        ("stated", "A: 20%\nB: 80%"),
-        ("logprob", "B"),
-        ("votes", "The sum is right.\nAnswer: A"),
-    ],
+    [("stated", "A: 20%\nB: 80%"), ("logprob", "B"), ("votes", "The sum is right.\nAnswer: A")],
 )
 async def test_answers_of_people_have_the_form_of_a_models(judge, text):
     person = Person()

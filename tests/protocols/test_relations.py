@@ -54,10 +54,7 @@ HELPER = replace(AGENT, model="helper", temperature=0.4, max_tokens=112)
 JUDGE = StatedJudge(
     "judge", temperature=0.2, effort="low", max_tokens=99, turn_tokens=88, reasoning_tokens=5
 )
-DRAFTING = {
-    "best of": BestOf(2, AGENT, JUDGE),
-    "side checked": SideCheck(AGENT, HELPER),
-}
+DRAFTING = {"best of": BestOf(2, AGENT, JUDGE), "side checked": SideCheck(AGENT, HELPER)}
 
 
 def share(*parts: object) -> float:

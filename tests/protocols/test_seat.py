@@ -157,8 +157,7 @@ def test_every_mechanism_has_a_known_truth():
 
 
 @pytest.mark.parametrize(
-    ("value", "probs"),
-    [(0.7, (0.3, 0.7)), (1, (0, 1)), ({"A": 0.25, "B": 0.75}, (0.25, 0.75))],
+    ("value", "probs"), [(0.7, (0.3, 0.7)), (1, (0, 1)), ({"A": 0.25, "B": 0.75}, (0.25, 0.75))]
 )
 def test_a_protocol_may_return_a_probability_of_its_side_or_one_by_label(value, probs):
     verdict = as_verdict(value, APPLES.question, APPLES.question.answers[1])

@@ -191,8 +191,7 @@ LAB = {
 
 
 @pytest.mark.parametrize(
-    ("file", "changes"),
-    [(name, name != "other.py") for name in LAB if name != "__init__.py"],
+    ("file", "changes"), [(name, name != "other.py") for name in LAB if name != "__init__.py"]
 )
 def test_a_package_of_ones_own_counts_as_far_as_it_is_imported_and_nothing_imports_the_rest(
     file, changes, tmp_path, monkeypatch

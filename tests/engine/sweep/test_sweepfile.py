@@ -266,9 +266,7 @@ STATED = "{model: sim/weak, shots: {bundled: {name: passages, limit: 3}}}"
 POOLED = "{kind: ensemble, member: sim/weak, examples: {bundled: passages}, pool: [mean, logodds]}"
 
 
-async def test_judges_learn_from_the_data_set_of_the_file_and_simulated_ones_know_it(
-    tmp_path,
-):
+async def test_judges_learn_from_the_data_set_of_the_file_and_simulated_ones_know_it(tmp_path):
     sweep = taught(tmp_path, TWO, STATED, POOLED)
     cases = tuple(map(Shot.of, bundled("passages")))
     single, mean, logodds = (protocol.judge for protocol in sweep.file.protocols)

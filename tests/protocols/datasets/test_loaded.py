@@ -22,14 +22,7 @@ from pyarrow import feather, parquet
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from examples.wrong_answers import known_questions
-from oversight.protocols import (
-    JsonLines,
-    NaiveJudge,
-    Problem,
-    Published,
-    StatedJudge,
-    Study,
-)
+from oversight.protocols import JsonLines, NaiveJudge, Problem, Published, StatedJudge, Study
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.loader import Loader, grouped
 from oversight.protocols.datasets.rows import csv_rows, each_row, read_bytes, regular, strict

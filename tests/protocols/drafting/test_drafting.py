@@ -58,8 +58,7 @@ TIED = [Reply("A", logprobs=(token("A", p, B=0.1),)) for p in (0.3, 0.9)]  # 0.3
 
 
 @pytest.mark.parametrize(
-    ("judge", "open", "read"),
-    [(JUDGE, "Hm.", "A: 10%\nB: 90%"), (LogprobJudge("judge"), *TIED)],
+    ("judge", "open", "read"), [(JUDGE, "Hm.", "A: 10%\nB: 90%"), (LogprobJudge("judge"), *TIED)]
 )
 async def test_a_draft_that_leaves_the_judge_unreadable_is_not_spoken(judge, open, read):
     def script(call: Call) -> str | Reply:

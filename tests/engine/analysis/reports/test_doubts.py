@@ -9,12 +9,7 @@ from msgspec import structs
 from pytest import approx
 
 from oversight.cache.call import Call
-from oversight.engine.analysis.reports.aggregate import (
-    DOUBTS,
-    MARKS,
-    SPOKEN_DOUBTS,
-    OutcomeTable,
-)
+from oversight.engine.analysis.reports.aggregate import DOUBTS, MARKS, SPOKEN_DOUBTS, OutcomeTable
 from oversight.engine.analysis.reports.report import finding
 from oversight.engine.analysis.reports.results import Results, collect, score_rows
 from oversight.engine.analysis.scoring.asd import Bounds

@@ -24,12 +24,7 @@ from oversight.engine.analysis.reports.groups import pivot, rows_where
 from oversight.engine.analysis.reports.report import finding, notes_of, report
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.rows import RunRows, read_rows
-from oversight.engine.analysis.scoring.contrasts import (
-    Contrast,
-    agreement,
-    contrasts,
-    family,
-)
+from oversight.engine.analysis.scoring.contrasts import Contrast, agreement, contrasts, family
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.analysis.scoring.inference import Influences, of_questions
 from oversight.engine.errors import UsageError

@@ -30,12 +30,7 @@ def lines() -> list[dict[str, Any]]:
         return [line for line in every if line["in_paper"] and line["mode"] == "online"]
 
 
-SETTINGS = (
-    ("human", "debate"),
-    ("human", "consultancy"),
-    ("ai", "debate"),
-    ("ai", "consultancy"),
-)
+SETTINGS = (("human", "debate"), ("human", "consultancy"), ("ai", "debate"), ("ai", "consultancy"))
 
 
 @published

@@ -28,10 +28,7 @@ def binormal(
     seed: int, attacks: int, honest: int, shift: float = 1.0
 ) -> tuple[ClassScores, ClassScores]:
     random = NORMAL(seed)
-    return (
-        scored("a", random.normal(shift, 1, attacks)),
-        scored("h", random.normal(0, 1, honest)),
-    )
+    return (scored("a", random.normal(shift, 1, attacks)), scored("h", random.normal(0, 1, honest)))
 
 
 AREA = 0.5 * (1 + math.erf(1 / 2))
