@@ -6,16 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
+from oversight.cache import Call, Reply
 from oversight.engine.extensions.people.journal import Rater, RaterEvent, seated_raters
 from oversight.engine.extensions.people.task_queue import QueueSettings, TaskOffer, TaskQueue
 from oversight.engine.stop import StopToken
-from oversight.protocols.judges.case import Case
+from oversight.protocols import Case, DistributionJudge, Question, Transcript, Turn
 from oversight.protocols.judges.exchange import exchanged
-from oversight.protocols.judges.stated import DistributionJudge
-from oversight.protocols.question import Question
-from oversight.protocols.transcript import Transcript, Turn
 from tests.world import shipment
 
 PLAIN = QueueSettings(before=False)
@@ -37,8 +33,7 @@ def judgement(
 ) -> Call:
     """The call that asks a judge about the world in which `side` was argued. exchange: swap the
     labels, answers and speeches."""
-    judge = DistributionJudge(MODEL, persona=rules)
-    answer = question.answers[side]
+    judge, answer = DistributionJudge(MODEL, persona=rules), question.answers[side]
     turn = Turn("Consultant", f"I say ({answer.label}).", answer)
     case = Case(Transcript(question).then(turn))
     call = judge.compose(judge.shown(exchanged(case) if exchange else case, range(2)))
@@ -86,8 +81,7 @@ class Work:
 async def work(
     folder: Path, settings: QueueSettings = PLAIN, raters: int = 2
 ) -> AsyncIterator[Work]:
-    stop_token = StopToken()
-    seated = seated_raters(folder, ["raters"], raters)
+    stop_token, seated = StopToken(), seated_raters(folder, ["raters"], raters)
     at_work = Work(TaskQueue(seated, folder, stop_token, settings), stop_token)
     yield at_work
     for task in at_work.waiting.values():

@@ -82,8 +82,7 @@ def test_figures_do_not_depend_on_the_order_of_answers(run):
         [(p, 1 - p) if problem.best == 0 else (1 - p, p) for p in probs_of]
         for problem, probs_of in ((a, (0.9, 0.8)), (b, (0.3, 0.6)))
     ]
-    by_hand = krippendorff_alpha(probs)
-    interval = figures["agreement"][0]
+    by_hand, interval = krippendorff_alpha(probs), figures["agreement"][0]
     assert by_hand is not None and interval["alpha"]["value"] == pytest.approx(by_hand.alpha.value)
     assert (interval["units"], interval["values"]) == (2, 4)
     assert figures["beside"] == []

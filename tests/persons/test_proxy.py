@@ -67,8 +67,7 @@ def free_port() -> int:
 async def test_pages_work_behind_a_proxy_that_ends_tls(host, tmp_path):
     """host: whether the proxy passes on the name under which it was asked."""
     port = free_port()
-    url = f"https://localhost:{port}"
-    trusting = ssl.create_default_context()
+    url, trusting = f"https://localhost:{port}", ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     async with (
         work(tmp_path) as at_work,

@@ -242,8 +242,7 @@ async def test_saved_answers_survive_a_killed_server(finished, session):
     workers: list[asyncio.Task[None]] = []
     async with asyncio.timeout(PATIENCE):
         for goal in (7, 19, 41):
-            flags = ("--port", port) if port else ()
-            with served(finished, cwd, *flags) as (server, links):
+            with served(finished, cwd, *(("--port", port) if port else ())) as (server, links):
                 port = re.findall(r":(\d+)/", links[0])[0]
                 up.set()
                 if not workers:
@@ -427,9 +426,8 @@ async def test_pages_work_behind_a_proxy_that_ends_tls(host, tmp_path, session):
             assert answer.status == 303 and "Secure" in cookie
             cookies = {**passed, "Cookie": cookie.partition(";")[0]}
             for origin, status in ((url, 303), ("https://evil.example", 403)):
-                headers = {**cookies, "Origin": origin}
                 response = await session.post(
-                    f"{base}begin", headers=headers, allow_redirects=False
+                    f"{base}begin", headers={**cookies, "Origin": origin}, allow_redirects=False
                 )
                 assert response.status == status
 

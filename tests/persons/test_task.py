@@ -5,15 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from oversight.cache.call import Call, Message, Request
-from oversight.cache.reply import Reply
+from oversight.cache import Call, Message, Reply, Request
 from oversight.engine.extensions.people.task import FormField, PersonTask, answer_digests
+from oversight.protocols import Case, Declined, DistributionJudge, Judge, Question, Unreadable
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.judges.case import Case
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.judges.stated import DistributionJudge
-from oversight.protocols.question import Question
 from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn
 from tests.fakes import CRATES, laid_out
 from tests.protocols.judges.test_judges import JUDGES
@@ -88,8 +83,7 @@ async def test_answers_of_people_have_the_form_of_a_models(judge, text):
 async def test_person_can_take_every_role_of_every_mechanism(name, judge):
     if name == "weak_to_strong":
         judge = "distribution"
-    question = shipment(0).question
-    person = Person()
+    question, person = shipment(0).question, Person()
     verdict = await plain(PROTOCOLS[name], judge=JUDGES[judge]).run(
         question, question.answers[0], person
     )
@@ -119,13 +113,9 @@ async def test_task_parses_question_answers_and_turns_from_the_prompt():
     [(speaker, parts)] = task.turns
     assert speaker == "Consultant"
     assert [(part.kind, part.text) for part in parts] == [
-        ("tool", "4*12 → 48"),
-        ("plain", "It says "),
-        ("verified", "Ada left"),
-        ("plain", " and "),
-        ("unverified", "Ben left"),
-        ("plain", ", (A)."),
-    ]
+        ("tool", "4*12 → 48"), ("plain", "It says "), ("verified", "Ada left"), ("plain", " and "),
+        ("unverified", "Ben left"), ("plain", ", (A)."),
+    ]  # fmt: skip
     await DistributionJudge("person/x").judge(Transcript(passage).then(turn), person)
     assert person.tasks[1].passage == ""
 

@@ -78,8 +78,7 @@ def test_loads_and_kinds_are_balanced(persons, raters):
     for rater in names:
         of_rater = [tasks[task] for task, name in assigned.items() if name == rater]
         assert len({task.problem for task in of_rater}) == len(of_rater)
-        truths = sum(task.kind is True for task in of_rater)
-        assert abs(2 * truths - len(of_rater)) <= 2
+        assert abs(2 * sum(task.kind is True for task in of_rater) - len(of_rater)) <= 2
     # Earlier assignments stay, and count.
     earlier = dict(sorted(assigned.items())[::3])
     again = balanced_assignment(tasks, names, earlier, seed=4)

@@ -13,28 +13,19 @@ import orjson
 import pytest
 from msgspec import structs
 
+from oversight import Answer, LogprobJudge, Problem, Question, Reply, Transcript, Turn
 from oversight.cache.call import Call, Exchange, RecordingAsk
-from oversight.cache.reply import Reply
 from oversight.engine.extensions.simulation.speech import Contents, fill_form
-from oversight.protocols.agents.agent import Agent
+from oversight.protocols import Agent, Jury, Protocol, Redrawn, Shot, Unreadable, VotesJudge
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.datasets import open_tasks
 from oversight.protocols.datasets.open_tasks import Instruction, OpenQuestion, Task
 from oversight.protocols.doubts import ProbabilityRange
 from oversight.protocols.drafting import BestOf, SideCheck
-from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges.case import Shot
 from oversight.protocols.judges.judge import Judge, ModelJudge, ParsedReply
-from oversight.protocols.judges.jury import Jury
-from oversight.protocols.judges.logprob import LogprobJudge
-from oversight.protocols.judges.repeated import Redrawn
 from oversight.protocols.judges.stated import DistributionJudge, StatedJudge
-from oversight.protocols.judges.votes import VotesJudge
 from oversight.protocols.prompts.prompt_set import default_prompts
-from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.settings import REASONING_ROOM
-from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt, token
 from tests.protocols.mechanisms.test_every_mechanism import whimsical
 from tests.protocols.prompts.test_shown import made
@@ -59,8 +50,7 @@ DRAFTING = {"best of": BestOf(2, AGENT, JUDGE), "side checked": SideCheck(AGENT,
 
 def share(*parts: object) -> float:
     """A random number in [0, 1), determined by these."""
-    lines_told = hashlib.sha256(repr(parts).encode()).digest()
-    return int.from_bytes(lines_told[:4], "big") / 2**32
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big") / 2**32
 
 
 def by_meaning(call: Call, question: Question) -> str | Reply:
@@ -173,9 +163,8 @@ async def test_settings_are_sent_and_recorded(name):
                 else:
                     sent = (0.2, "low", (99 if reads else 88) + 5 + room * (form or reads))
                     assert role == ("judge" if reads else parsed.task)
-                drawn = name == "weak_to_strong" and reads
                 assert (call.temperature, call.effort, call.max_tokens) == (
-                    1.0 if drawn else sent[0],
+                    1.0 if (name == "weak_to_strong" and reads) else sent[0],
                     *sent[1:],
                 )
                 assert parsed.task != "speak" or parsed.side
@@ -349,8 +338,7 @@ async def test_bounds_are_the_extreme_verdicts_of_an_unread_reply(name):
             parsed.append(call.address)
             if len(parsed) - 1 == at and speech != "whole":
                 return speech or "Hm."
-            votes = prompt(call).task == "vote"
-            return "Answer: A" if votes else "A: 60%\nB: 40%"
+            return "Answer: A" if (prompt(call).task == "vote") else "A: 60%\nB: 40%"
 
         verdict = await PANELS[name].judge(transcript, Scripted(answer))
         world = structs.replace(verdict, transcript=transcript).settled(first)
@@ -377,8 +365,7 @@ async def test_drafted_speech_is_a_turn_of_its_speaker(kind):
     (protocol,) = made("propaganda", DRAFTING[kind], JUDGE)
     protocol = replace(protocol, prompts=MARKED)
     ask = RecordingAsk(Scripted(lambda call: whimsical(call, 2)))
-    verdict = await protocol.run(QUESTION, QUESTION.answers[1], ask)
-    (turn,) = verdict.transcript.turns
+    (turn,) = (await protocol.run(QUESTION, QUESTION.answers[1], ask)).transcript.turns
     assert (turn.speaker, turn.side) == ("Advocate B", QUESTION.answers[1])
     roles = {note.part[0] for note in ask.notes if isinstance(note, Exchange)}
     assert roles <= {"draft", "rate", "side", "speak", "judge"}

@@ -5,16 +5,13 @@ from collections.abc import Coroutine
 
 import pytest
 
-from oversight.protocols.agents.agent import Agent, RolePrompt
+from oversight.protocols import Agent, RolePrompt, Seat, Transcript, Turn, Words, hear
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.doubts import UnreadReply, parse_all
 from oversight.protocols.errors import Declined, Unreadable, gather_deterministic
 from oversight.protocols.prompts.forms import NUMBER, TEXT, Form, choice_of, whole_number
-from oversight.protocols.prompts.prompt_set import Words
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.protocol import as_verdict
-from oversight.protocols.seat import Seat, hear
-from oversight.protocols.transcript import Transcript, Turn
 from tests import virtual
 from tests.fakes import APPLES, CRATES, Scripted
 from tests.world import plain
@@ -28,18 +25,14 @@ SEAT = Seat(Agent("sim/any"), None, BRIEF)
 FORM: Form[tuple[float, int, str, str]] = Form(
     "reading",
     {
-        "share": NUMBER,
-        "step": whole_number(range(1, 4)),
-        "which": choice_of(["up", "down"]),
+        "share": NUMBER, "step": whole_number(range(1, 4)), "which": choice_of(["up", "down"]),
         "why": TEXT,
     },
     lambda field: (
-        field.number("share", 0, 1),
-        field.whole("step", range(1, 4)),
-        field.one_of("which", ["up", "down"]),
-        field.text("why"),
+        field.number("share", 0, 1), field.whole("step", range(1, 4)),
+        field.one_of("which", ["up", "down"]), field.text("why"),
     ),
-)
+)  # fmt: skip
 
 
 async def test_seats_that_speak_at_once_appear_in_their_order():

@@ -115,8 +115,7 @@ def test_brier_and_log_are_proper(truth, shift):
     other = truth[shift % len(truth) :] + truth[: shift % len(truth)]
     for score in (brier, log):
         honest = sum(p * score(truth, place) for place, p in enumerate(truth))
-        shifted = sum(p * score(other, place) for place, p in enumerate(truth))
-        assert honest >= shifted - 1e-9
+        assert honest >= sum(p * score(other, place) for place, p in enumerate(truth)) - 1e-9
 
 
 QUOTES = tuple(Quote(text, text == "four crates") for text in ("four crates", "six", "", "nine"))
@@ -149,26 +148,11 @@ def test_every_irregularity_is_counted():
         )
     )
     assert counts == {
-        "refused": 1,
-        "truncated": 2,
-        "thinking": 1,
-        "empty": 3,
-        "forged": 2,
-        "hidden": 1,
-        "unknown_stop": 1,
-        "musing": 1,
-        "malformed": 2,
-        "cut": 1,
-        "verified": 1,
-        "unverified": 3,
-        "tool_calls": 2,
-        "failed_tools": 1,
-        "off_side": 1,
-        "candid": 1,
-        "unclear_side": 1,
-        "retries": 3,
-        "conceded": 1,
-    }
+        "refused": 1, "truncated": 2, "thinking": 1, "empty": 3, "forged": 2, "hidden": 1,
+        "unknown_stop": 1, "musing": 1, "malformed": 2, "cut": 1, "verified": 1, "unverified": 3,
+        "tool_calls": 2, "failed_tools": 1, "off_side": 1, "candid": 1, "unclear_side": 1,
+        "retries": 3, "conceded": 1,
+    }  # fmt: skip
     assert list(counts) == list(COUNTED) and {*map(type, counts.values())} == {int}
     for change in (
         {"forged": 1}, {"hidden": 1}, {"cut": True}, {"text": ""}, {"outcome": "refused"},

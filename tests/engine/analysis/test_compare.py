@@ -229,8 +229,7 @@ def test_all_pairs_give_every_row_the_ranks_that_it_may_have(runs: Kept, command
     assert set(ranks) == set(read_rows(run).names)
     assert all(1 <= best <= worst <= 5 for best, worst in ranks.values())
     means = {name: sample.value for name, sample in read_rows(run).asd("brier").items()}
-    order = sorted(means, key=lambda name: -means[name])
-    for place_of, name in enumerate(order, 1):
+    for place_of, name in enumerate(sorted(means, key=lambda name: -means[name]), 1):
         assert ranks[name][0] <= place_of <= ranks[name][1]
     assert "ranks: the places" in command("compare", run, "--pairs", "all").out
     assert not json.loads(command("compare", run, "--json").out)["ranks"]
@@ -252,8 +251,7 @@ def _on(place: Path, first: int, count: int, group: str = "") -> str:
     ]
     file = place / f"{first}{group}.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)))
-    sweep = yaml.safe_load(SWEEP) | {"problems": {"file": {"path": str(file)}}}
-    return json.dumps(sweep)
+    return json.dumps(yaml.safe_load(SWEEP) | {"problems": {"file": {"path": str(file)}}})
 
 
 def test_a_group_of_problems_that_decides_by_itself_is_told(place: Path, runs: Kept) -> None:

@@ -72,8 +72,7 @@ def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
 
 def test_a_row_is_beaten_within_its_judge_alone() -> None:
     """And only by one that costs as much or less."""
-    rng = np.random.default_rng(0)
-    ids = tuple(map(str, range(60)))
+    rng, ids = np.random.default_rng(0), tuple(map(str, range(60)))
     means = {"good": 1.0, "poor": 0.0, "other judge": -0.5, "dear": 1.5, "as dear": 0.5}
     rows = {
         name: of_questions(ids, tuple((mean + rng.normal(0, 0.2, 60)).tolist()), ends=(-2.0, 2.0))
@@ -87,12 +86,9 @@ def test_a_row_is_beaten_within_its_judge_alone() -> None:
     decided = [(c.first, c.second) for c in contrasts(rows, pairs) if c.verdict == "better"]
     assert better_pairs(rows, pairs) == decided and len(decided) > 5
     assert [(one.name, one.on_frontier, one.beaten) for one in points] == [
-        ("good", True, False),
-        ("as dear", False, True),
-        ("poor", False, True),
-        ("other judge", True, False),
-        ("dear", True, False),
-    ]
+        ("good", True, False), ("as dear", False, True), ("poor", False, True),
+        ("other judge", True, False), ("dear", True, False),
+    ]  # fmt: skip
 
 
 def test_costs_stand_on_a_logarithmic_axis_unless_a_row_is_free() -> None:
@@ -131,9 +127,8 @@ def test_rows_without_a_naive_judge_are_worth_their_asd(runs: Kept, command: Com
     run = runs(MIXED.replace("naive_judge", "propaganda"))
     output = json.loads(command("measure", "frontier", run, "--json").out)
     assert output["measure"] == "ASD"
-    rows = json.loads(command("report", run, "--json").out)["rows"]
     assert {point["worth"]["value"] for point in output["frontier"]} == {
-        row["asd"]["value"] for row in rows
+        row["asd"]["value"] for row in json.loads(command("report", run, "--json").out)["rows"]
     }
 
 

@@ -13,8 +13,7 @@ import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
+from oversight.cache import Call, Reply
 from oversight.engine.analysis.judged import table_spread
 from oversight.engine.analysis.reports.results import collect
 from oversight.engine.analysis.scoring.power import questions_needed
@@ -35,16 +34,13 @@ def judged(setting: str, shift: float, count: int = 60, seed: int = 0) -> list[d
     rng = random.Random(seed)
     return [
         {
-            "id": f"{setting}{n}",
-            "values": {"A": 1, "B": -1},
-            "worlds": {rng.choice("AB"): {"A": p, "B": 1 - p}},
-            "group": f"text {n % 20}",
-            "judge": f"judge {n % 10}",
-            "setting": setting,
+            "id": f"{setting}{n}", "values": {"A": 1, "B": -1},
+            "worlds": {rng.choice("AB"): {"A": p, "B": 1 - p}}, "group": f"text {n % 20}",
+            "judge": f"judge {n % 10}", "setting": setting,
         }
         for n in range(count)
         for p in [min(1.0, max(0.0, 0.5 + shift + rng.gauss(0, 0.05)))]
-    ]
+    ]  # fmt: skip
 
 
 def test_settings_without_common_questions_are_compared(place: Path, command: Command) -> None:
@@ -98,15 +94,12 @@ def test_a_spreadsheet_and_parquet_are_read_as_the_same_lines(
         line["group"] = line["group"] if n % 2 else ""
     rows = [
         {
-            "q": line["id"],
-            "world": {"A": "right", "B": "wrong"}[side],
-            "sure": probs["A"],
-            "note": "seen",
-            **{key: line[key] for key in ("group", "judge", "setting")},
+            "q": line["id"], "world": {"A": "right", "B": "wrong"}[side], "sure": probs["A"],
+            "note": "seen", **{key: line[key] for key in ("group", "judge", "setting")},
         }
         for line in lines
         for side, probs in line["worlds"].items()
-    ]
+    ]  # fmt: skip
     for suffix, delimiter in ((".csv", ","), (".tsv", "\t")):
         with (place / f"t{suffix}").open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
@@ -210,8 +203,7 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
     assert {row["protocol"] for row in rows} > {"debate, 1 round", "In turn"}
     every = json.loads(command("report", "named.yaml", "--json").out)["rows"]
     few = json.loads(command("report", "named.yaml", "--where", "judge=able", "--json").out)["rows"]
-    valid = json.loads(command("report", "named.yaml", "--where", "valid", "--json").out)
-    both = valid["rows"][0]
+    both = json.loads(command("report", "named.yaml", "--where", "valid", "--json").out)["rows"][0]
     assert both["valid"]["n"] == both["n"] and both["valid"]["asd"] == both["asd"]
     assert few == [row for row in every if row["judge"] == "Able"] and 0 < len(few) < len(every)
     sizes = [row["asd"]["value"] for row in rows]

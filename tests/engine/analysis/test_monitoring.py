@@ -28,8 +28,7 @@ def test_the_example_measures_its_monitors(run, command):
     assert all(0.5 < row["auroc"]["value"] <= 1 for row in rows)
     text = command("measure", "monitoring", run, "--fpr", ".05").out
     assert "TPR at FPR 0.05" in text and "an interval needs 70 more honest runs" in text
-    fixed = command("measure", "monitoring", run, "--threshold", ".7").out
-    assert "TPR at threshold 0.7" in fixed
+    assert "TPR at threshold 0.7" in command("measure", "monitoring", run, "--threshold", ".7").out
     coverage = command("measure", "coverage", run, "--risk", ".2").out
     assert "largest coverage with an error of at most 0.2" in coverage
 
@@ -63,8 +62,7 @@ def test_windows_are_planned_and_scored_by_the_highest(place, command):
             for honest in scores[False].values()
         ]
         assert rows[row]["auroc"]["value"] == pytest.approx(mean(wins))
-    notes = command("report", "windows", "--notes").out
-    assert "biased upward" in notes
+    assert "biased upward" in command("report", "windows", "--notes").out
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,7 @@ def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
     lines = ("question,answer,wrong,group", *(f"{n}?,{n},{n}1,g{n // 2}" for n in range(4)))
     (place / "g.csv").write_text("\n".join(lines))
     grouped = command("plan", "small.yaml", "--set", "problems={file: g.csv}", *words, "--json")
-    bought = json.loads(grouped.out)["power"]["needed"]
-    assert bought == pytest.approx(2 * needed, abs=2)
+    assert json.loads(grouped.out)["power"]["needed"] == pytest.approx(2 * needed, abs=2)
     several = command("plan", "small.yaml", "--contrast", "debate - consultancy", "--mde", "0.5")
     assert (several.code, "'debate - consultancy' means 2 contrasts" in several.err) == (2, True)
 

@@ -24,7 +24,7 @@ from oversight.engine.analysis.proposals import (
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
-from oversight.protocols.agents.agent import Agent
+from oversight.protocols import Agent, NaiveJudge, ProposerCritic, StatedJudge
 from oversight.protocols.datasets.checkers import Checker
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.loader import ACCEPT, REJECT, proposal
@@ -36,9 +36,6 @@ from oversight.protocols.datasets.open_tasks import (
     propose,
 )
 from oversight.protocols.datasets.open_tasks import graded as check_proposal
-from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.mechanisms.critique import ProposerCritic
 from oversight.protocols.question import Answer, Problem, Question, balanced, randomness
 from tests.command_line import Command
 from tests.fakes import Scripted
@@ -51,8 +48,7 @@ def test_the_lift_of_a_critic_is_what_it_knows_more_than_the_judge(t: float) -> 
     """The known truth: a critic right with t, followed with w by a judge right alone with j, lifts
     J by 2 w (t - j), which is 0 where both are as good."""
     n, w, j = 200_000, 0.7, 0.6
-    chance = np.random.default_rng(7)
-    right = np.arange(n) % 2.0
+    chance, right = np.random.default_rng(7), np.arange(n) % 2.0
     alone = chance.random(n) < j
     judged = np.where(chance.random(n) < w, chance.random(n) < t, alone)
     groups = [str(number // 2) for number in range(n)]

@@ -5,13 +5,9 @@ import asyncio
 import numpy as np
 import pytest
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
+from oversight.cache import Call, Reply
 from oversight.engine.analysis.rows import read_rows
-from oversight.protocols.judges.case import Case
-from oversight.protocols.judges.repeated import Redrawn
-from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.transcript import Transcript
+from oversight.protocols import Case, Redrawn, StatedJudge, Transcript
 from tests.engine.kept_runs import Kept
 from tests.world import shipments
 
@@ -35,8 +31,7 @@ def test_a_verdict_drawn_again_is_of_the_same_transcript_and_the_mean_of_its_dra
         return Reply(f"A: {share}%\nB: {100 - share}%", call=call.address)
 
     judge = Redrawn(StatedJudge("sim/judge"), 3)
-    transcript = Transcript(shipments(1)[0].question)
-    verdict = asyncio.run(judge.decide(Case(transcript), ask))
+    verdict = asyncio.run(judge.decide(Case(Transcript(shipments(1)[0].question)), ask))
     assert len({call.request for call in calls}) == 1
     # The first draw is what the judge says by itself: a run without draws is gone on with.
     assert [call.draw for call in calls] == [(), (1,), (2,)]

@@ -76,8 +76,7 @@ def test_missing_scores_change_n_alone_and_epochs_are_averaged(
     parquet.write_table(pyarrow.table(columns), place / "p.parquet")
     renamed = ("question=id", "score=right", "row=model", "group=text")
     words = [word for name in renamed for word in ("--column", name)]
-    ran = command("measure", "scores", "p.parquet", *words, "--json")
-    (row,) = json.loads(ran.out)["rows"]
+    (row,) = json.loads(command("measure", "scores", "p.parquet", *words, "--json").out)["rows"]
     assert (row["n"], row["mean"]["value"], row["mean"]["clusters"]) == (8, 5 / 8, 4)
     by = command("measure", "scores", "p.parquet", *words[:6], "--cluster", "text", "--json")
     assert json.loads(by.out)["rows"][0]["mean"] == row["mean"]
@@ -130,8 +129,7 @@ def test_mcnemar_needs_outcomes_of_0_and_1_without_groups() -> None:
 def test_bad_tables_of_scores_are_refused_with_the_place(
     place: Path, command: Command, more: Sequence[str], words: Sequence[str], message: str
 ) -> None:
-    file = written(place / "a.csv", [0, 1] * 4, more)
-    ran = command("measure", "scores", file, *words)
+    ran = command("measure", "scores", written(place / "a.csv", [0, 1] * 4, more), *words)
     assert ran.code == 2 and message in ran.err, ran.err
 
 

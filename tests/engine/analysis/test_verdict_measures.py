@@ -20,8 +20,7 @@ def test_measures_follow_from_the_verdicts(runs: Kept) -> None:
     assert len(by_name) == 5
     for name, row in by_name.items():
         assert row.calibration is not None
-        places = run.table.cells.places(run.names.index(name))
-        verdicts = run.table.probs[places]
+        verdicts = run.table.probs[run.table.cells.places(run.names.index(name))]
         assert row.verdicts == len(verdicts) == 8
         # Either reward lies between -2 and 0.
         assert row.first_label and row.first_label.estimate.ends == (-2, 2)
@@ -72,8 +71,7 @@ def test_calibration_is_of_every_judge_that_could_be_read(runs: Kept, command: C
     # Only the four problems are random.
     assert all(bar["share"]["clusters"] <= 4 for bar in bars)
     right = sum(bar["verdicts"] * bar["share"]["value"] for bar in bars)
-    run = read_rows(runs(both))
-    first = [problem.best == 0 for problem in run.sweep.problems]
+    first = [problem.best == 0 for problem in read_rows(runs(both)).sweep.problems]
     assert right / 40 == pytest.approx(sum(first) / len(first))
 
 

@@ -95,8 +95,7 @@ def test_no_line_is_wider_than_its_terminal_and_every_word_is_whole():
     unmeasured = Table("t", ("row", "n"), (("x", "not measured: 20 of 20 cells unreadable"),), 1)
     heads = replace(long, heads=("agent: of a long name that goes on and on", ""), notes=(name,))
     for table in (ROWS, long, heads, unmeasured):
-        names = " ".join(name for line in table.body for name in line[: table.left])
-        words = {*names.split()}
+        words = {*" ".join(name for line in table.body for name in line[: table.left]).split()}
         for width in range(34 + 18 * (table.left > 1), 90):
             text = as_text(table, width)
             assert max(map(len, text.splitlines())) <= width, (width, text)
@@ -167,8 +166,7 @@ def test_latex_is_a_booktabs_table():
 
 @given(st.lists(st.tuples(st.text(max_size=9), st.floats(allow_nan=False)), max_size=4))
 def test_csv_parses_back_except_for_formulas(body):
-    written = as_csv(("name", "figure"), body)
-    head, *rows = csv.reader(io.StringIO(written + "\n", newline=""))
+    head, *rows = csv.reader(io.StringIO(as_csv(("name", "figure"), body) + "\n", newline=""))
     assert head == ["name", "figure"]
     for (text, number), (cell, figure) in zip(body, rows, strict=True):
         assert cell in (text, f"'{text}")

@@ -239,12 +239,11 @@ def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adop
     replayed = command("replay", "made", "--sweep", words[1])
     assert replayed.code == 5
     assert "code changed: first tone one · sim/judge stated: own.py\n" in replayed.err
-    new = run_folder(
+    assert run_folder(
         open_sweep(words[1]),
         RunSettings(folder=Path("made"), allow_changed_code="new folder"),
         "store",
-    )
-    assert new.path == Path("made-2")
+    ).path == Path("made-2")
     adopted = command(*words, "--allow-changed-code")
     assert adopted.code == 0, adopted.err
     assert "Rows of several codes (--allow-changed-code): first tone one" in adopted.out

@@ -178,15 +178,9 @@ def test_a_run_that_was_made_with_such_settings_can_still_be_looked_into(command
 
 
 ALL = {
-    "top_p": 0.9,
-    "top_k": 40,
-    "min_p": 0.05,
-    "seed": 7,
-    "stop": ("END",),
-    "service_tier": "flex",
-    "extra_body": '{"chat_template_kwargs":{"enable_thinking":false}}',
-    "thinking_tokens": 2048,
-}
+    "top_p": 0.9, "top_k": 40, "min_p": 0.05, "seed": 7, "stop": ("END",), "service_tier": "flex",
+    "extra_body": '{"chat_template_kwargs":{"enable_thinking":false}}', "thinking_tokens": 2048,
+}  # fmt: skip
 ASKED = Call(Request("m", (Message("user", "?"),)))
 
 

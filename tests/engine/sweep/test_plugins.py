@@ -45,8 +45,7 @@ def examples(place: Path) -> Path:
 def test_examples_of_the_page_run_and_can_be_shown_replayed_and_resumed(sweep, examples, command):
     ran = command("run", examples / sweep, "--run-folder", "made", "--json")
     assert ran.code == 0, ran.err
-    rows = json.loads(ran.out)["rows"]
-    assert all(row["n"] == 3 and row["failed"] == 0 for row in rows)
+    assert all(row["n"] == 3 and row["failed"] == 0 for row in json.loads(ran.out)["rows"])
     for words in (
         ("show", "made"),
         ("replay", "made", "--sweep", examples / sweep),

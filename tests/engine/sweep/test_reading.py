@@ -15,13 +15,8 @@ from oversight.engine.sweep.loading import shots
 from oversight.engine.sweep.roles import agents, judges, protocols
 from oversight.engine.sweep.sweep import report_rows
 from oversight.engine.sweep.sweepfile import read_sweep_file
-from oversight.protocols.agents.agent import Agent, Speaker
+from oversight.protocols import Agent, Debate, Judge, NaiveJudge, Protocol, Speaker, StatedJudge
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.protocol import Protocol
 from tests.engine.sweep.test_document import NAMED, TEXT, parsed
 from tests.engine.sweep.test_plugins import SWEEP as OWN
 from tests.engine.sweep.test_sweepfile import GRID
@@ -81,8 +76,7 @@ def flagged(text: str) -> list[object]:
     *before, flag = text.split("\n")
     document = parsed("\n".join(before) or TEXT)
     document.set(flag)
-    top = flag.partition("=")[0].partition(".")[0]
-    return [document.value[top]]
+    return [document.value[flag.partition("=")[0].partition(".")[0]]]
 
 
 def in_roles(text: str) -> list[object]:

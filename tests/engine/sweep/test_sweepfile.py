@@ -10,7 +10,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from oversight.engine.errors import UsageError
+from oversight import Debate, Problem, StatedJudge, Transcript, UsageError
 from oversight.engine.extensions.planning.estimate import plan_sweep
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
@@ -19,15 +19,9 @@ from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.sweep.loading import problems_of
 from oversight.engine.sweep.named_files import originals
 from oversight.engine.sweep.sweepfile import read_sweep_file
+from oversight.protocols import BestOf, Ensemble, Shot, SideCheck
 from oversight.protocols.datasets.jsonl import bundled, write_jsonl
-from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.errors import DatasetError
-from oversight.protocols.judges.case import Shot
-from oversight.protocols.judges.repeated import Ensemble
-from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.question import Problem
-from oversight.protocols.transcript import Transcript
 from tests.engine.sweep_files import sweep, sweep_file
 from tests.fakes import APPLES, CRATES
 from tests.protocols.datasets.published import needs_published
@@ -182,8 +176,7 @@ def test_a_question_with_three_answers_has_three_worlds():
 
 @pytest.mark.parametrize("name", ["appendix_a_sim.yaml", "appendix_a.yaml"])
 def test_the_grid_of_appendix_a_has_57600_cells_and_400_of_the_naive_judge(name):
-    text = (ROOT / "examples" / name).read_text()
-    grid = sweep(text, problems=shipments(100))
+    grid = sweep((ROOT / "examples" / name).read_text(), problems=shipments(100))
     kinds = Counter(row.kind for row in grid.rows)
     naive = kinds.pop("naive judge") * 100 * 2
     assert naive == 400
@@ -191,17 +184,12 @@ def test_the_grid_of_appendix_a_has_57600_cells_and_400_of_the_naive_judge(name)
     assert kinds == {
         kind: 4 * 2 * 2 * 2
         for kind in [
-            "propaganda",
-            "consultancy client first 2 turns",
-            "consultancy client first 4 turns",
-            "consultancy consultant first 2 turns",
-            "consultancy consultant first 4 turns",
-            "debate simultaneous 2 rounds",
-            "debate simultaneous 4 rounds",
-            "debate sequential 2 rounds",
-            "debate sequential 4 rounds",
+            "propaganda", "consultancy client first 2 turns", "consultancy client first 4 turns",
+            "consultancy consultant first 2 turns", "consultancy consultant first 4 turns",
+            "debate simultaneous 2 rounds", "debate simultaneous 4 rounds",
+            "debate sequential 2 rounds", "debate sequential 4 rounds",
         ]
-    }
+    }  # fmt: skip
     assert len({(row.kind, row.agent, row.judge) for row in grid.rows}) == len(grid.rows)
     assert {row.judge.split()[1] for row in grid.rows} == {"stated", "logprob"}
 
@@ -255,8 +243,7 @@ def test_the_example_of_a_hidden_passage_names_its_data_where_they_are_fetched_t
 
 
 def taught(folder: Path, problems: str, *judges: str) -> LoadedSweep:
-    file = folder / "sweep.yaml"
-    listed = ", ".join(judges)
+    file, listed = folder / "sweep.yaml", ", ".join(judges)
     file.write_text(f"problems: {{{problems}}}\njudges: [{listed}]\nprotocols: naive_judge\n")
     return open_sweep(file)
 
@@ -292,8 +279,7 @@ def test_file_of_examples_is_named_from_the_folder_of_the_sweep(folder, tmp_path
 
 def test_best_answers_share_the_probability_of_an_example():
     assert Shot.of(APPLES).probs == (1, 0)
-    tied = Problem("tied", THREE.question, (1, -1, 1))
-    assert Shot.of(tied).probs == (0.5, 0, 0.5)
+    assert Shot.of(Problem("tied", THREE.question, (1, -1, 1))).probs == (0.5, 0, 0.5)
 
 
 def test_a_simulated_world_knows_every_example_of_a_tree_of_roles():

@@ -22,30 +22,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from oversight.cache.call import Call, Message
-from oversight.cache.reply import Reply, ToolCall
-from oversight.protocols import (
-    ADVOCATE,
-    TOOLS,
-    Agent,
-    BestOf,
-    Consultancy,
-    Debate,
-    Protocol,
-    RolePrompt,
-    Scene,
-    SideCheck,
-    Speaker,
-    StatedJudge,
-    Tool,
-    ToolResult,
-    Transcript,
-    Turn,
-    Words,
-)
+from oversight.cache import Call, Message, Reply, ToolCall
+from oversight.protocols import BestOf, Debate, Protocol, SideCheck, StatedJudge
 from oversight.protocols.agents import querying
 from oversight.protocols.agents import tools as python
 from oversight.protocols.agents import tools as query
+from oversight.protocols.agents.agent import ADVOCATE, TOOLS, Agent, RolePrompt, Speaker
 from oversight.protocols.agents.tool import (
     MAX_CALLS,
     MAX_TOOL_ROUNDS,
@@ -53,16 +35,19 @@ from oversight.protocols.agents.tool import (
     OVER_BUDGET,
     TOO_MANY,
     Allowance,
+    Scene,
+    Tool,
+    ToolResult,
     use,
 )
 from oversight.protocols.agents.tools import calculate
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.errors import ToolMissing
-from oversight.protocols.mechanisms.baselines import ADVOCATE_ROLE
-from oversight.protocols.prompts.prompt_set import default_prompts
+from oversight.protocols.mechanisms.baselines import ADVOCATE_ROLE, Consultancy
+from oversight.protocols.prompts.prompt_set import Words, default_prompts
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.tags import COLUMNS, limit_words, without_thoughts
-from oversight.protocols.transcript import ToolUse
+from oversight.protocols.transcript import ToolUse, Transcript, Turn
 from tests.fakes import CRATES, Scripted
 from tests.sessions import sessions
 from tests.tables import expressions
@@ -438,13 +423,9 @@ async def test_model_reads_tool_results_in_order_before_its_speech():
 
 
 DRESSED = (
-    "calculator<|channel|>commentary",
-    "functions.calculator",
-    "functions.calculator:0",
-    "to=functions.calculator",
-    "calculator<|constrain|>json",
-    "`calculator`",
-)
+    "calculator<|channel|>commentary", "functions.calculator", "functions.calculator:0",
+    "to=functions.calculator", "calculator<|constrain|>json", "`calculator`",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DRESSED)
@@ -511,8 +492,7 @@ async def tried(code: str, seconds: float | None = None) -> list[str]:
 
 def children() -> set[str]:
     """The processes started by this one, from any thread."""
-    listed = Path("/proc/self/task").glob("*/children")
-    results = set[str]()
+    listed, results = Path("/proc/self/task").glob("*/children"), set[str]()
     for entry in listed:
         with suppress(OSError):  # the thread has ended in the meantime
             results |= set(entry.read_text().split())

@@ -112,7 +112,7 @@ def problem(id, text, best=0, count=2, passage="", group=""):
 
 
 def test_the_contents_are_counted_and_copies_are_found_whatever_case_and_spaces():
-    counted = inventory(
+    assert inventory(
         [
             problem("a", "Who?", best=1, passage="One.", group="1"),
             problem("b", "What?", best=1, passage="One.", group="1"),
@@ -121,8 +121,7 @@ def test_the_contents_are_counted_and_copies_are_found_whatever_case_and_spaces(
             problem("e", " wHo? ", passage="One.", group="1"),
             problem("f", "Who?", passage="One."),
         ]
-    )
-    assert counted == Inventory(6, {2: 5, 4: 1}, {"A": 4, "B": 2}, 2, 4, (("a", "e", "f"),))
+    ) == Inventory(6, {2: 5, 4: 1}, {"A": 4, "B": 2}, 2, 4, (("a", "e", "f"),))
 
 
 def test_an_example_that_is_a_problem_is_named_with_it_by_id_or_by_text_and_passage():
@@ -184,8 +183,7 @@ async def test_a_judge_who_accepts_every_proposal_has_no_agent_score_difference(
         system = prompt(call).system
         accept = re.findall(rf'label="(\w)">\n{re.escape(ACCEPT)}', system)[0]
         reject = re.findall(rf'label="(\w)">\n{re.escape(REJECT)}', system)[0]
-        text = system.partition("Proposed answer: ")[2].split("\n")[0]
-        yes = credulous or text in right
+        yes = credulous or system.partition("Proposed answer: ")[2].split("\n")[0] in right
         return f"{accept}: {100 if yes else 0}%\n{reject}: {0 if yes else 100}%"
 
     for credulous, expected in ((True, [-2, 2]), (False, [2])):

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.protocols import Answer, Gsm8k, Problem, labelled
-from oversight.protocols.datasets.gsm8k import MOST_LEAN
+from oversight.protocols.datasets.gsm8k import MOST_LEAN, Gsm8k
 from oversight.protocols.datasets.leak import (
     POSITION,
     Balance,
@@ -27,7 +26,7 @@ from oversight.protocols.datasets.leak import (
 )
 from oversight.protocols.datasets.solution import closing, laid_out, number, number_text, steps
 from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import randomness
+from oversight.protocols.question import Answer, Problem, labelled, randomness
 from tests.protocols.datasets.published import PUBLISHED, SAMPLE, gate, loaded, needs_published
 
 
@@ -134,8 +133,7 @@ def test_balance_takes_the_wrong_answer_that_evens_things_out():
     right = Answer("", "12", "aaaa")
     longer, shorter = Answer("", "13", "aaaaaaa"), Answer("", "11", "a")
     balance = Balance()
-    chosen = [balance.choose([(right, longer), (right, shorter)]) for _ in range(10)]
-    assert chosen == [0, 1] * 5
+    assert [balance.choose([(right, longer), (right, shorter)]) for _ in range(10)] == [0, 1] * 5
 
 
 def test_wilson_stays_within_bounds():
@@ -312,8 +310,7 @@ def test_the_same_solution_in_two_hands_becomes_the_same_text():
         "2. so she can spend 3750.0 - 2500 = <<3750-2500=1250.0>>1250.0.\n"
         "A: 1250.0"
     )
-    both = {laid_out(steps(text), number_text(closing(text))) for text in (person, model)}
-    assert both == {
+    assert {laid_out(steps(text), number_text(closing(text))) for text in (person, model)} == {
         "She has 3 * 1250 = 3750 in the bank.\n"
         "So she can spend 3750 - 2500 = 1250.\n"
         "The answer is 1250."

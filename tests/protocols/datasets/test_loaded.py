@@ -22,15 +22,14 @@ from pyarrow import feather, parquet
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from examples.wrong_answers import known_questions
-from oversight.protocols import JsonLines, NaiveJudge, Problem, Published, StatedJudge, Study
+from oversight.protocols import NaiveJudge, PublishedJudge, Recorded, StatedJudge
+from oversight.protocols.datasets.forms import JsonLines, Published
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.loader import Loader, grouped
 from oversight.protocols.datasets.rows import csv_rows, each_row, read_bytes, regular, strict
-from oversight.protocols.datasets.study import answer_digest
+from oversight.protocols.datasets.study import Study, answer_digest
 from oversight.protocols.errors import DatasetError, NotRun
-from oversight.protocols.judges.published import PublishedJudge
-from oversight.protocols.mechanisms.open_protocols import Recorded
-from oversight.protocols.question import LARGEST, Answer, Question
+from oversight.protocols.question import LARGEST, Answer, Problem, Question
 from tests.fakes import Scripted
 from tests.sessions import sessions
 from tests.tables import expressions
@@ -175,17 +174,7 @@ NAMES = {
     **{
         item.__name__: item
         for item in (
-            load,
-            array,
-            table,
-            nested,
-            known,
-            without,
-            mapped,
-            arrow,
-            written,
-            lines,
-            asked,
+            load, array, table, nested, known, without, mapped, arrow, written, lines, asked,
         )
     },
     **PUBLISHED,
@@ -194,7 +183,7 @@ NAMES = {
     **dict(zip(("YES", "NO"), ANSWERS, strict=True)),
     "rows": lambda data: [f"{n} {row.name}" for n, row in strict(each_row("d.jsonl", data, Line))],
     "records": lambda data: [f"{n} {row}" for n, row in csv_rows("d.csv", data)],
-}
+}  # fmt: skip
 
 
 @sessions(FILE)
@@ -257,14 +246,10 @@ WRONG = {"question": "q", "answer": "A", "wrong": ["B", "C", "D"]}
 @pytest.mark.parametrize(
     ("columns", "settings"),
     [
-        (None, {}),
-        (None, {"relabel": True}),
-        (None, {"proposals": True}),
-        (CHOICES, {}),
-        (CHOICES, {"answers": 2}),
-        (WRONG, {"answers": 3, "proposals": True}),
+        (None, {}), (None, {"relabel": True}), (None, {"proposals": True}), (CHOICES, {}),
+        (CHOICES, {"answers": 2}), (WRONG, {"answers": 3, "proposals": True}),
     ],
-)
+)  # fmt: skip
 def test_edits_of_other_rows_change_no_question(tmp_path, columns, settings):
     """Random edits, 204 over all forms: a row that stays asks the same question as before."""
     path, rng = tmp_path / "rows.jsonl", random.Random(7)
@@ -442,8 +427,7 @@ def test_written_problems_are_read_back_the_same(tmp_path_factory, text, work, v
     path = tmp_path_factory.mktemp("written") / "d.jsonl"
     answers = tuple(Answer(f"L{n}", f"{text} {n}a", work) for n in range(len(values)))
     flaws = (text, *("" for _ in values[1:]))
-    question = Question(text, answers, work, graded, work)
-    full = Problem("moon", question, tuple(values), "sky", flaws)
+    full = Problem("moon", Question(text, answers, work, graded, work), tuple(values), "sky", flaws)
     spare = replace(full, id="sun", question=Question(text, answers), group="", flaws=())
     write_jsonl([full, spare], path)
     assert JsonLines(str(path)).load() == grouped((full, spare))

@@ -201,8 +201,7 @@ async def test_a_huge_answer_is_ungraded_and_huge_work_is_cut():
 
 @pytest.mark.parametrize(("right", "flaws"), [(True, ()), (False, ("It adds.", ""))])
 def test_only_a_wrong_proposal_has_a_flaw(right, flaws):
-    one = Graded("i", CRATES, Proposal("w", "48", "It adds."), Grade(right))
-    problem = accept_or_reject(one)
+    problem = accept_or_reject(Graded("i", CRATES, Proposal("w", "48", "It adds."), Grade(right)))
     assert (problem.values, problem.flaws) == ((1.0, -1.0) if right else (-1.0, 1.0), flaws)
 
 

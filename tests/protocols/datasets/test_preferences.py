@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from oversight.protocols.datasets.forms import JsonLines
+from oversight.protocols import JsonLines, Problem
 from oversight.protocols.datasets.loader import Notes
 from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import Problem
 
 COLUMNS = {"question": "q", "choices": ["one", "two"], "answer": "label"}
 

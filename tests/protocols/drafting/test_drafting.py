@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
+from oversight.cache import Call, Reply
 from oversight.protocols import ADVOCATE, Agent, BestOf, LogprobJudge, SideCheck, Transcript, Turn
 from tests.fakes import CRATES, JUDGE, A, B, Scripted, draft, form, prompt, token
 
@@ -137,8 +136,7 @@ async def test_unread_checker_is_asked_once_more_and_then_recorded(unread):
     ask = Scripted(lambda call: "speech" if call.model == "alice" else next(replies))
     turn = await check_side(ask)
     assert [call.draw for call in ask.calls] == [(), (), (1,)]
-    sides_found = [(doubt.seat, doubt.cause) for doubt in turn.doubts]
-    assert (turn.check, sides_found) == (
+    assert (turn.check, [(doubt.seat, doubt.cause) for doubt in turn.doubts]) == (
         ("on side", []) if len(unread) == 1 else ("unclear", [("Reader", "refused")])
     )
 

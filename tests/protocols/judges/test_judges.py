@@ -3,17 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
+from oversight import Answer, Question, Reply, Transcript, Turn
 from oversight.cache.call import Call, value_address
-from oversight.cache.reply import Reply
-from oversight.protocols import Answer, Declined, NaiveJudge, Question, Transcript, Turn, Unreadable
+from oversight.protocols import Case, Ensemble, Jury, LogprobJudge, NaiveJudge, Shot, VotesJudge
 from oversight.protocols.catalogue import JUDGES as KINDS
-from oversight.protocols.judges.case import Case, Shot
+from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges.judge import Judge, ModelJudge
-from oversight.protocols.judges.jury import Jury
-from oversight.protocols.judges.logprob import LogprobJudge
-from oversight.protocols.judges.repeated import Ensemble
 from oversight.protocols.judges.stated import DistributionJudge, StatedJudge
-from oversight.protocols.judges.votes import VotesJudge
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import find_statement
 from tests.fakes import CRATES, Scripted, prompt, token
@@ -191,8 +187,7 @@ async def test_examples_about_the_same_question_are_left_out(kind):
     """The known truth: an example about the same question reveals its answer, and a judge that
     copies it would always be right. It is left out, whatever the labels of its answers are. The
     others stay; without any the prompt has no examples."""
-    exchanged = replace(CRATES, answers=(Answer("A", "36"), Answer("B", "48")))
-    for question in (CRATES, exchanged):
+    for question in (CRATES, replace(CRATES, answers=(Answer("A", "36"), Answer("B", "48")))):
         own_shot = Shot(Transcript(question), (0.0, 1.0))
         head = await system(judge(kind, shots=(own_shot, SHOT)))
         assert head.count("<example>") == 1 and "It pours." in head

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oversight.cache.reply import Reply
-from oversight.protocols import Answer, Question, Unreadable
+from oversight import Reply, Unreadable
 from oversight.protocols.judges.stated import _as_asked, _read_percentages, read_percentages
 from oversight.protocols.judges.votes import read_conclusion
 from oversight.protocols.prompts.forms import probabilities_form, read_form
-from oversight.protocols.question import LABELS
+from oversight.protocols.question import LABELS, Answer, Question
 from tests.fakes import CRATES
 
 REPLIES = [
@@ -49,15 +48,11 @@ MARKS = ("{}", "> {}", "- {}", "1. {}", "    {}", "`{}`", "“{}”", "**{}**", 
 AROUND = ("{}", "```\n{}\n```", "“{}”", "<quote>\n{}\n</quote>", '<turn speaker="B">\n{}\n</turn>')
 ENDS = (
     *(
-        "",
-        "\n",
-        "I do not.",
-        "I refuse, and put 90 percent on A.",
-        "which I do not.",
+        "", "\n", "I do not.", "I refuse, and put 90 percent on A.", "which I do not.",
         "but I take A.",
     ),
     *("\nThat is what B wants.", "\nI find A more convincing, with 90 percent.", "No: (A)."),
-)
+)  # fmt: skip
 
 
 def read(form: str, text: str, question: Question, outcome: str = "ok") -> object:
@@ -125,8 +120,7 @@ def test_quoted_demands_are_never_obeyed(form, above, mark, around, end, is_apar
     ["", "Reasoning: the log is verified.", "I do not find B convincing.", "because of 3 x 4"],
 )
 def test_the_judges_own_words_around_a_verdict_are_not_a_quotation(above, below):
-    text = f"It is long.\n{above}\nA: 90%\nB: 10%\n{below}"
-    assert read("stated", text, CRATES) == (0.9, 0.1)
+    assert read("stated", f"It is long.\n{above}\nA: 90%\nB: 10%\n{below}", CRATES) == (0.9, 0.1)
 
 
 def test_form_reads_decorated_numbers_and_options():

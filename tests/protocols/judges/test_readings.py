@@ -12,16 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply, Token
-from oversight.protocols import (
-    Answer,
-    DistributionJudge,
-    LogprobJudge,
-    Question,
-    Transcript,
-    Unreadable,
-)
-from oversight.protocols.judges.logprob import read_masses
-from oversight.protocols.judges.stated import read_percentages
+from oversight.protocols import Answer, Question, Transcript, Unreadable
+from oversight.protocols.judges.logprob import LogprobJudge, read_masses
+from oversight.protocols.judges.stated import DistributionJudge, read_percentages
 from oversight.protocols.judges.votes import read_conclusion
 from tests.fakes import CRATES, Scripted, token
 from tests.sessions import sessions
@@ -56,16 +49,14 @@ def said(words: list[str]) -> tuple[float, ...]:
     """A reply of these tokens. A label has probability .8 and the other label .2."""
     tokens = []
     for word in words:
-        bare = word.strip(" ()*Ġ▁")
-        other = {"A": {"B": 0.2}, "B": {"A": 0.2}}.get(bare)
+        other = {"A": {"B": 0.2}, "B": {"A": 0.2}}.get(word.strip(" ()*Ġ▁"))
         tokens.append(token(word, 0.8, **other) if other else token(word, 0.9, x=0.1))
     return label(*tokens)
 
 
 @sessions(FILE)
 def test_replies_are_read_exactly_or_not_at_all(session, request):
-    names = globals() | {"inf": math.inf, "log": math.log}
-    session.check(request, expressions(names))
+    session.check(request, expressions(globals() | {"inf": math.inf, "log": math.log}))
     if session.heading.startswith("quotes"):  # the judge is never deceived
         read = re.findall(r"^(?!\$|Unreadable|```).+$", session.text, re.MULTILINE)
         assert set(read) <= {"0.9, 0.1", "'A'"}

@@ -3,12 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.protocols import Answer, NaiveJudge, Question, Transcript, Turn, Unreadable
-from oversight.protocols.judges.case import Case
-from oversight.protocols.judges.logprob import LogprobJudge
-from oversight.protocols.judges.stated import StatedJudge
+from oversight import Answer, Call, Question, Reply, Transcript, Turn
+from oversight.protocols import Case, LogprobJudge, NaiveJudge, StatedJudge, Unreadable
 from oversight.protocols.judges.windowed import Windowed
 from tests.fakes import Scripted, token
 
@@ -53,8 +49,7 @@ def windowed(steps: int, overlap: int = 0, by: str = "max") -> Windowed:
     ],
 )
 async def test_a_planted_judge_finds_the_bad_step_in_its_windows(steps, overlap, by, windows):
-    ask = Scripted(planted)
-    question = run_of(7)
+    ask, question = Scripted(planted), run_of(7)
     verdict = await NaiveJudge(windowed(steps, overlap, by)).run(question, question.answers[1], ask)
     assert [row[1] for row in verdict.redraws] == pytest.approx(windows)
     expected = max(windows) if by == "max" else sum(windows) / len(windows)
@@ -129,5 +124,4 @@ def test_a_judge_that_reads_no_steps_has_no_windows():
     with pytest.raises(ValueError, match="the passage has no steps"):
         windowed(2).check(replace(run_of(7), passage="A text."))
     with pytest.raises(ValueError, match="'evil' is not among honest, attack"):
-        replaced = LogprobJudge("sim/judge", reads_passage=True)
-        Windowed(replaced, 2, positive="evil").check(run_of(7))
+        Windowed(LogprobJudge("sim/judge", reads_passage=True), 2, positive="evil").check(run_of(7))

@@ -118,8 +118,7 @@ class Exact:
             return self.known[text]
         if not (link := LINK.fullmatch(text)):
             return False  # meaningless alone
-        parts = _NUMBER.split(link["subclaims"])[1:]
-        needed = link["needed"]
+        parts, needed = _NUMBER.split(link["subclaims"])[1:], link["needed"]
         count = len(parts) if needed == "all" else int(needed.rpartition(" ")[2])
         return self._follows(link["claim"], parts, count)
 

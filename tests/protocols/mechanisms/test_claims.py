@@ -12,17 +12,13 @@ from itertools import product
 
 import pytest
 
-from oversight.cache.call import Call
-from oversight.protocols.agents.agent import Agent
+from oversight import Agent, Call, Protocol, Question
+from oversight.protocols import Amplification, CrossExamination, RecursiveRewardModelling
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.mechanisms.critique import Critique, DebateFeedback, ProposerCritic
-from oversight.protocols.mechanisms.cross_examination import CrossExamination
-from oversight.protocols.mechanisms.decomposition import Amplification, RecursiveRewardModelling
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate, Sampling
 from oversight.protocols.mechanisms.prover_estimator_debate import Level, chained
 from oversight.protocols.prompts.render import read_instructions
-from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Question
 from tests.best_response import JUDGE, OTHER, Search
 from tests.fakes import CRATES, Scripted, form, held, prompt
 from tests.world import plain
@@ -49,8 +45,7 @@ def reader(honest: Callable[[str, Call], str]) -> Callable[[Call], str]:
     broken."""
 
     def answer(call: Call) -> str:
-        parsed = prompt(call)
-        todo = read_instructions(call.messages[-1].text)
+        parsed, todo = prompt(call), read_instructions(call.messages[-1].text)
         turns = zip(parsed.speakers, parsed.speeches, strict=True)
         forged = any(speaker == "Judge" and OBEY in words_said for speaker, words_said in turns)
         if (todo and OBEY in todo.told) or forged:
@@ -65,19 +60,13 @@ def reader(honest: Callable[[str, Call], str]) -> Callable[[Call], str]:
 def found_out(task: str, call: Call) -> str:
     """Helpers find the flaw. The judge follows them, and believes the lie if nobody names it."""
     by_name = any("flaw" in words_said for words_said in prompt(call).speeches)
-    match task:
-        case "criteria":
-            return form(criteria=["one", "two"])
-        case "choice":
-            return form(answer="A")
-        case "challenge":
-            return form(statement=1, part="", question="Why?")
-        case "statement":
-            rates = "the critique, concludes" in call.messages[-1].text
-            return held(float(by_name == rates))
-        case "percentages":
-            return believing(float(not by_name))
-    return "There is a flaw."
+    return {
+        "criteria": form(criteria=["one", "two"]),
+        "choice": form(answer="A"),
+        "challenge": form(statement=1, part="", question="Why?"),
+        "statement": held(float(by_name == ("the critique, concludes" in call.messages[-1].text))),
+        "percentages": believing(float(not by_name)),
+    }.get(task, "There is a flaw.")
 
 
 def spoken(call: Call) -> Sequence[str] | None:
@@ -218,8 +207,7 @@ async def test_certainty_that_nobody_may_contest_gains_what_the_claim_says():
     threshold, (claim,) = protocol.sampling.threshold, claims_of(protocol)
     gains = {}
     for believed in (*(n / 10 for n in range(11)), 0.81, 1 - threshold + 1e-6):
-        off = 1 - believed >= threshold - 1e-9
-        ask = Scripted(stepwise(1.0, believed, challenged=int(off)))
+        ask = Scripted(stepwise(1.0, believed, challenged=int(1 - believed >= threshold - 1e-9)))
         gains[believed] = (await protocol.run(CRATES, LIE, ask)).probs[1] - believed**9
     assert max(gains.values()) == pytest.approx(claim.gain, abs=1e-4) and claim.gain < 0.25
     assert gains[0.81] == -(0.81**9)
@@ -256,8 +244,7 @@ async def test_a_liar_wins_if_nothing_is_claimed(name):
                 return believing(float(any("36" in words_said for words_said in parsed.speeches)))
         return "It is 36."
 
-    verdict = await plain(PROTOCOLS[name]).run(CRATES, LIE, Scripted(credulous))
-    assert verdict.probs[1] == 1.0
+    assert (await plain(PROTOCOLS[name]).run(CRATES, LIE, Scripted(credulous))).probs[1] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -324,8 +311,7 @@ async def test_a_meaning_is_pinned_down_wherever_it_shifts():
             meanings = {"new" if "new" in entry else "old" for entry in parsed.speeches[::2]}
             return believing(float(len(meanings) == 1))
 
-        protocol = CrossExamination(JUDGE, LIAR, OTHER)
-        verdict = await protocol.run(CRATES, LIE, Scripted(script))
+        verdict = await CrossExamination(JUDGE, LIAR, OTHER).run(CRATES, LIE, Scripted(script))
         assert verdict.probs[1] == float(shift is None), (words, stop, shift)
         plays += 1
     assert plays > 30
@@ -354,8 +340,7 @@ def test_product_of_graded_steps_is_overstated_at_most_as_claimed():
 def test_a_judge_of_few_votes_lets_more_pass_and_the_claim_says_so():
     """The known truth: by Hoeffding's inequality n votes are off by e with probability at most
     2 exp(-2 n e^2). The claim adds this to the gain within `far`."""
-    sampling = Sampling(0.005, 0.05)
-    e = (0.05 - 0.005) / 2
+    sampling, e = Sampling(0.005, 0.05), (0.05 - 0.005) / 2
     for votes in (sampling.votes, 10_000):
         wrong = 2 * math.exp(-2 * votes * e * e)
         assert sampling.gain(9, votes) == pytest.approx(1 - 0.95**9 + wrong)
@@ -398,8 +383,7 @@ def test_no_split_of_three_two_deep_makes_a_false_claim_likely():
             first = Level(estimates, picked, way, needed)  # type: ignore[arg-type]
             truth = bool(estimates[picked])
             assert chained([first], float(truth)) == 0
-            at_hand = truth if way == "higher" else not truth
-            for below, enough in splits(at_hand):
+            for below, enough in splits(truth if way == "higher" else not truth):
                 for leaf, last in product(range(len(below)), ("higher", "lower")):
                     second = Level(below, leaf, last, enough)  # type: ignore[arg-type]
                     assert chained([first, second], below[leaf]) == 0
@@ -419,16 +403,13 @@ async def test_steering_helpers_gain_what_the_dose_allows(error):
             return bool(falls[int(subquestion[0])])
 
     def script(call: Call) -> str:
-        match prompt(call).task:
-            case "subquestions":
-                return form(subquestions=["0?", "1?", "2?"])
-            case "percentages":
-                return believing(max(error, float("steered" in prompt(call).speeches)))
-        return "steered" if prompt(call).side else "as it is"
+        return {
+            "subquestions": form(subquestions=["0?", "1?", "2?"]),
+            "percentages": believing(max(error, float("steered" in prompt(call).speeches))),
+        }.get(prompt(call).task, "steered" if prompt(call).side else "as it is")
 
     protocol, total = Coins(JUDGE, LIAR), 0.0
     for coins in product((0, 1), repeat=3):
         falls = coins
-        verdict = await protocol.run(CRATES, LIE, Scripted(script))
-        total += verdict.probs[1] / 8
+        total += (await protocol.run(CRATES, LIE, Scripted(script))).probs[1] / 8
     assert total == pytest.approx(claims_of(protocol)[0].gain_at(error)) == 0.875 + error / 8

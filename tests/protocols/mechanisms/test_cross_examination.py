@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.protocols import Amplification, Answer, CrossExamination, DebateGame, Question
-from oversight.protocols.mechanisms.cross_examination import statements
-from oversight.protocols.mechanisms.debate_game import equilibrium
-from oversight.protocols.mechanisms.decomposition import shares
+from oversight import Answer, Call, Question, Reply
+from oversight.protocols.mechanisms.cross_examination import CrossExamination, statements
+from oversight.protocols.mechanisms.debate_game import DebateGame, equilibrium
+from oversight.protocols.mechanisms.decomposition import Amplification, shares
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, draft, form, prompt
 
 
@@ -231,8 +229,7 @@ async def test_each_helper_that_steers_takes_what_it_is_worth_of_asd():
         asd = await protocol.agent_score_difference(APPLES, Scripted(weighing))
         assert asd == pytest.approx(2 * (1 - steered / 5) ** 2)
         outcomes.append((steered, asd))
-        turned = replace(protocol, aux="sided")
-        worlds = await turned.worlds(APPLES, Scripted(weighing))
+        worlds = await replace(protocol, aux="sided").worlds(APPLES, Scripted(weighing))
         assert [item.probs[n] for n, item in enumerate(worlds)] == pytest.approx([steered / 5] * 2)
     assert outcomes == sorted(outcomes, key=lambda pair: (pair[0], -pair[1]))
     assert outcomes[0] == (0, 2.0) and outcomes[-1] == (5, 0.0)

@@ -10,32 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.protocols import (
+from oversight import Agent, Answer, Call, Protocol, Question, Reply
+from oversight.protocols import Debate, InteractiveDebate, Jury, WeakToStrong
+from oversight.protocols.errors import NotRun
+from oversight.protocols.held import DiscussedQuestion, RecordedConversation, RecordedTurn
+from oversight.protocols.judges.stated import DistributionJudge, StatedJudge
+from oversight.protocols.mechanisms.baselines import Consultancy, DoubleConsultancy, Propaganda
+from oversight.protocols.mechanisms.market_making import (
     AdversarialPropaganda,
-    Agent,
-    Answer,
-    Consultancy,
-    Debate,
-    DistributionJudge,
-    DoubleConsultancy,
-    InteractiveDebate,
-    Jury,
     MarketMaking,
+    distance,
+    losses,
+)
+from oversight.protocols.mechanisms.open_protocols import (
     OpenConsultancy,
     OpenDebate,
     OpenTrust,
-    Propaganda,
-    Protocol,
-    Question,
-    StatedJudge,
-    WeakToStrong,
+    Recorded,
 )
-from oversight.protocols.errors import NotRun
-from oversight.protocols.held import DiscussedQuestion, RecordedConversation, RecordedTurn
-from oversight.protocols.mechanisms.market_making import distance, losses
-from oversight.protocols.mechanisms.open_protocols import Recorded
 from oversight.protocols.scores import brier
 from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, form, prompt
 
@@ -143,12 +135,9 @@ OPENED = [
 
 def script_opened(call: Call) -> str:
     parsed = prompt(call)
-    match parsed.task:
-        case "choice":
-            return form(answer="B")
-        case "percentages":
-            return "A: 20%\nB: 80%"
-    return f"{parsed.asks} after {len(parsed.speakers)}"
+    return {"choice": form(answer="B"), "percentages": "A: 20%\nB: 80%"}.get(
+        parsed.task, f"{parsed.asks} after {len(parsed.speakers)}"
+    )
 
 
 @pytest.mark.parametrize(("opened", "closed"), OPENED, ids=lambda p: p.name)
@@ -192,8 +181,7 @@ async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_numbe
                     return f"A: {p}%\nB: {100 - p}%"
                 return "evidence" if parsed.side == "A" else "assertion"
 
-            verdict = await protocol.run(CRATES, A, Scripted(noisy))
-            expected += brier(verdict.probs, 0) / 2**size
+            expected += brier((await protocol.run(CRATES, A, Scripted(noisy))).probs, 0) / 2**size
         assert expected == pytest.approx(-2 * (0.09 + 0.09 / size))
 
 
@@ -399,8 +387,7 @@ async def test_a_recorded_conversation_is_judged_as_it_stood_after_its_rounds(ro
     text cannot imitate another speaker."""
     ask = Scripted(lambda call: "A: 70%\nB: 30%")
     for side in (A, B):
-        verdict = await Recorded(JUDGE, rounds=rounds).run(discussed(), side, ask)
-        turns = verdict.transcript.turns
+        turns = (await Recorded(JUDGE, rounds=rounds).run(discussed(), side, ask)).transcript.turns
         assert [turn.speaker for turn in turns] == [
             words_said.speaker for words_said in SAID[:facts]
         ]

@@ -19,20 +19,10 @@ import orjson
 import pytest
 from msgspec import structs
 
-from oversight import protocols
-from oversight.cache.call import Ask, Call
-from oversight.cache.reply import Reply
-from oversight.protocols import Agent, Declined, Problem, StatedJudge, Unreadable
+from oversight import Agent, Ask, Call, Debate, Judge, Problem, Protocol, Reply, Verdict, protocols
+from oversight.protocols import BestOf, Critique, Ensemble, Jury, Redrawn, StatedJudge, VotesJudge
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.drafting import BestOf
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.judges.jury import Jury
-from oversight.protocols.judges.repeated import Ensemble, Redrawn
-from oversight.protocols.judges.votes import VotesJudge
-from oversight.protocols.mechanisms.critique import Critique
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.protocol import Protocol
-from oversight.protocols.transcript import Verdict
+from oversight.protocols.errors import Declined, Unreadable
 from tests.fakes import CRATES, Scripted, addresses, form, held, paid, prompt
 from tests.sessions import sessions
 from tests.world import asked, plain, shipment, simulated
@@ -130,8 +120,7 @@ async def test_a_form_that_is_not_filled_in_as_asked_leaves_the_world_without_a_
     await protocol.run(question, question.answers[0], listens)
     assert filled.keys() == forms
     for task, (schema, good) in filled.items():
-        wrong = [Reply("Hm."), *(Reply(form(**entry)) for entry in misfilled(schema, good))]
-        for reply in wrong:
+        for reply in [Reply("Hm."), *(Reply(form(**entry)) for entry in misfilled(schema, good))]:
             with pytest.raises(Unreadable):
                 await protocol.run(question, question.answers[0], answering(task, reply))
         with pytest.raises(Declined):
@@ -161,8 +150,7 @@ async def test_helpers_are_neutral_sided_or_secretly_for_the_agent(name, task):
             name == "proposer_critic" and aux == "honest"
         )
         assert protocol.name.endswith(f"aux {aux}") == (aux != "honest")
-        conduct = protocol.words.text(f"{protocol.sections[0]}.{aux}_conduct")
-        assert conduct in helped[-1].user
+        assert protocol.words.text(f"{protocol.sections[0]}.{aux}_conduct") in helped[-1].user
 
 
 LIST = Path(__file__).with_name("calls.md")
@@ -422,8 +410,7 @@ def _breaks(calls: list[Call]) -> Iterator[tuple[str, str, frozenset[str]]]:
 
 def _kind(call: Call) -> str:
     """`read` if a judge's numbers or labels are read, otherwise `speak`."""
-    task = prompt(call).task
-    return "read" if task in ("statement", "percentages", "vote", "label") else "speak"
+    return "read" if prompt(call).task in ("statement", "percentages", "vote", "label") else "speak"
 
 
 @pytest.mark.campaign

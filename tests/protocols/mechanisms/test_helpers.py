@@ -6,28 +6,15 @@ from itertools import product
 import pytest
 from msgspec import structs
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
+from oversight import Agent, Call, LogprobJudge, Reply, StatedJudge, Verdict
 from oversight.engine.run.lanes import attempt
 from oversight.engine.sweep.sweep import Cell, report_rows
-from oversight.protocols import (
-    Agent,
-    Answer,
-    Critique,
-    DebateFeedback,
-    LogprobJudge,
-    Problem,
-    ProposerCritic,
-    Question,
-    RecursiveRewardModelling,
-    StatedJudge,
-    Verdict,
-)
-from oversight.protocols.datasets.forms import JsonLines
+from oversight.protocols import JsonLines, RecursiveRewardModelling
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.loader import ACCEPT, REJECT, grouped, proposal
+from oversight.protocols.mechanisms.critique import Critique, DebateFeedback, ProposerCritic
 from oversight.protocols.prompts.prompt_set import default_prompts
-from oversight.protocols.question import balanced
+from oversight.protocols.question import Answer, Problem, Question, balanced
 from tests.fakes import (
     ALICE,
     APPLES,
@@ -50,14 +37,11 @@ CAROL = Agent("carol")
 def script(call: Call) -> str:
     """Critiques named by their draw, with equal ratings."""
     parsed = prompt(call)
-    match parsed.task:
-        case "percentages":
-            return "A: 70%\nB: 30%"
-        case "critique":
-            return f"flaw {call.draw[0]}"
-        case "statement":
-            return held(0.5)
-    return f"{parsed.asks} by {call.model}"
+    return {
+        "percentages": "A: 70%\nB: 30%",
+        "critique": f"flaw {call.draw[0]}",
+        "statement": held(0.5),
+    }.get(parsed.task, f"{parsed.asks} by {call.model}")
 
 
 @pytest.mark.parametrize("draws", [1, 3, 5])
@@ -230,12 +214,9 @@ def reviewed(call: Call) -> str:
     """The critic rejects, and everybody names the side that is spoken for."""
     parsed = prompt(call)
     reject = next(answer.label for answer in PROPOSED.answers if answer.text == REJECT)
-    match parsed.task:
-        case "choice":
-            return form(answer=reject)
-        case "percentages":
-            return "A: 70%\nB: 30%"
-    return f"{parsed.side} by {call.model}"
+    return {"choice": form(answer=reject), "percentages": "A: 70%\nB: 30%"}.get(
+        parsed.task, f"{parsed.side} by {call.model}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,25 +12,15 @@ from statistics import fmean
 import pytest
 from msgspec import structs
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.protocols.agents.agent import ADVOCATE, Agent
+from oversight import Call, Debate, LogprobJudge, Protocol, Reply, StatedJudge, Unreadable
+from oversight.protocols import ADVOCATE, Agent, BestOf, DebateGame, Propaganda, VotesJudge
 from oversight.protocols.counts import unread_by_seat
-from oversight.protocols.drafting import BestOf
-from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges.logprob import LogprobJudge
-from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.judges.votes import VotesJudge
-from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.mechanisms.critique import Critique, DebateFeedback, ProposerCritic
 from oversight.protocols.mechanisms.cross_examination import CrossExamination
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.debate_game import DebateGame
 from oversight.protocols.mechanisms.decomposition import Amplification, RecursiveRewardModelling
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.mechanisms.prover_estimator_debate import ProverEstimatorDebate
 from oversight.protocols.prompts.render import read_instructions
-from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Turn, Verdict
 from tests.fakes import APPLES, CRATES, B, Scripted, draft, form, held, prompt, token
@@ -308,8 +298,7 @@ async def test_a_helper_below_those_whom_the_judge_reads_hides_no_refusal(protoc
         parsed = prompt(call)
         match parsed.task:
             case "criteria" | "subquestions":
-                below = bool(parsed.speeches)
-                return form(**{parsed.task: ["narrower" if below else "wide"]})
+                return form(**{parsed.task: ["narrower" if bool(parsed.speeches) else "wide"]})
             case "percentages":
                 return percent(30)
         deep = call.model == "other" and parsed.speeches[-1] == "narrower"
@@ -458,8 +447,7 @@ async def test_a_step_that_holds_the_number_of_another_is_not_looked_up_by_it(nu
         step = parsed.speeches[0].replace(number, "[2]").partition("[2] ")[2]
         return held(float(step.startswith("3 x 12")))
 
-    verdict = await on_the_lie(DoublyEfficientDebate(JUDGE, LIAR, OTHER), script)
-    assert verdict.probs[1] == 0
+    assert (await on_the_lie(DoublyEfficientDebate(JUDGE, LIAR, OTHER), script)).probs[1] == 0
 
 
 @pytest.mark.parametrize("words_said", [900, 140, 20])

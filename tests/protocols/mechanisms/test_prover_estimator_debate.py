@@ -173,8 +173,7 @@ async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_on
                 case "estimate":
                     return estimated(call, *CHANCES)
                 case "statement":
-                    note = "it follows that" if pick == 3 else f"part {pick + 1}"
-                    assert note in parsed.user
+                    assert ("it follows that" if pick == 3 else f"part {pick + 1}") in parsed.user
                     return held(float(holds))
             return form(subclaim=pick + 1, truth_is=truth_is)
 
@@ -185,8 +184,7 @@ async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_on
         else:
             expected = at_least(needed, **{f"n{pick}": holds})
         assert verdict.probs[0] == pytest.approx(expected)
-        sign = 1 if truth_is == "higher" else -1
-        gained = sign * (holds - (*CHANCES, 1.0)[pick])
+        gained = (1 if truth_is == "higher" else -1) * (holds - (*CHANCES, 1.0)[pick])
         assert dict(verdict.measures)["prover_gain"] == pytest.approx(gained)
 
 

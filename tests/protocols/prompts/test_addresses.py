@@ -11,11 +11,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
+from oversight import Call, Protocol, Reply
 from oversight.engine.extensions.simulation.speech import Contents, fill_form
 from oversight.engine.sweep.sweepfile import read_sweep_file
-from oversight.protocols import Protocol
 from tests.command_line import ROOT
 from tests.fakes import Scripted, addresses, prompt, token
 

@@ -5,12 +5,10 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from oversight.cache.call import Call, Message
-from oversight.cache.reply import Reply, ToolCall
-from oversight.protocols import Agent, Consultancy, Debate, Transcript, Turn
-from oversight.protocols.agents.agent import ADVOCATE, RolePrompt
+from oversight.cache import Call, Message, Reply, ToolCall
+from oversight.protocols import ADVOCATE, Agent, Consultancy, Debate, RolePrompt
 from oversight.protocols.prompts.render import read_instructions, read_turns, whole_user_text
-from oversight.protocols.transcript import Quote, ToolUse
+from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn
 from tests.fakes import CRATES, JUDGE, Scripted
 from tests.world import asked, plain, shipment
 
@@ -78,8 +76,7 @@ async def test_a_debater_with_tools_reads_its_cut_speech_as_its_own():
         return Reply("one two three four five six")
 
     ask = Scripted(answer)
-    agent = replace(ASSISTANT, tools=("calculator",))
-    await Debate(JUDGE, agent, rounds=2).run(CRATES, A, ask)
+    await Debate(JUDGE, replace(ASSISTANT, tools=("calculator",)), rounds=2).run(CRATES, A, ask)
     second = [call for call in ask.calls if "round 2" in call.messages[-1].text]
     assert {tuple(roles(call)) for call in second} == {("system", "user", "assistant", "user")}
     assert all(call.messages[2].text == "one two three four five […]" for call in second)

@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from oversight.cache.call import Call
-from oversight.engine.errors import UsageError
+from oversight import Agent, Call, UsageError
 from oversight.engine.sweep.named_files import unsuitable_agents
 from oversight.engine.sweep.sweepfile import read_sweep_file
-from oversight.protocols import Agent, Debate
-from oversight.protocols.mechanisms.debate import InteractiveDebate
+from oversight.protocols.mechanisms.debate import Debate, InteractiveDebate
 from oversight.protocols.prompts.prompt_set import PromptSet
 from tests.command_line import within
 from tests.fakes import CRATES, JUDGE, Scripted, prompt

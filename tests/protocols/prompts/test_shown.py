@@ -22,37 +22,19 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from oversight.cache.call import Call
+from oversight import Answer, Call, Debate, Judge, LogprobJudge, Problem, Protocol, Question, Seat
 from oversight.cache.reply import Reply, ToolCall
 from oversight.engine.extensions.simulation.speech import Contents, fill_form
-from oversight.protocols import (
-    ADVOCATE,
-    Agent,
-    Answer,
-    BestOf,
-    Debate,
-    DistributionJudge,
-    DoubleConsultancy,
-    Judge,
-    LogprobJudge,
-    OpenTrust,
-    Problem,
-    Propaganda,
-    Protocol,
-    Question,
-    RolePrompt,
-    SideCheck,
-    StatedJudge,
-    Transcript,
-    Turn,
-    VotesJudge,
-    Words,
-)
+from oversight.protocols import BestOf, OpenTrust, SideCheck, VotesJudge
+from oversight.protocols.agents.agent import ADVOCATE, Agent, RolePrompt
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.counts import counted
+from oversight.protocols.judges.stated import DistributionJudge, StatedJudge
+from oversight.protocols.mechanisms.baselines import DoubleConsultancy, Propaganda
 from oversight.protocols.prompts.forms import Filled
 from oversight.protocols.prompts.prompt_set import (
     PromptSet,
+    Words,
     default_prompts,
     read_blocks,
     shipped_sets,
@@ -73,9 +55,8 @@ from oversight.protocols.prompts.render import (
     turn_block,
 )
 from oversight.protocols.quotes import MAX_QUOTE_WORDS, find_quotes, fold, marked
-from oversight.protocols.seat import Seat
 from oversight.protocols.tags import TAGS, escape_and_count, escape_tags
-from oversight.protocols.transcript import Quote, ToolUse
+from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt, token
 from tests.world import asked, plain, shipment
 
@@ -114,8 +95,7 @@ def test_turns_are_read_back_without_the_results_of_tools(turns):
         Turn(f"Debater {n}", text, tools=(ToolUse("calculator", "1 + 1", "2"),) * used * 2)
         for n, (text, used) in enumerate(turns)
     )
-    transcript = Transcript(CRATES, spoken)
-    _, user = messages(JUDGING, transcript, VOTE, WORDS)
+    _, user = messages(JUDGING, Transcript(CRATES, spoken), VOTE, WORDS)
     assert read_turns(user.text) == [(turn.speaker, turn.text) for turn in spoken]
 
 
@@ -223,8 +203,7 @@ def attack(call: Call) -> str | Reply:
 
 def settings(name: str) -> list[dict[str, object]]:
     """Every setting of a mechanism that adds another speaker."""
-    kind = PROTOCOLS[name]
-    names = {entry.name for entry in fields(kind)}
+    names = {entry.name for entry in fields(PROTOCOLS[name])}
     axes = [
         [{"aux": aux} for aux in ("honest", "sided", "adversarial")] if "aux" in names else [{}],
         [{"rebuttal": True}, {}] if "rebuttal" in names else [{}],
@@ -275,8 +254,7 @@ async def seats(name: str, agent: object, judge: Judge) -> set[tuple[str, ...]]:
     for protocol in made(name, agent, judge):
         ask = Scripted(attack)
         for side in ABOUT.question.answers:
-            verdict = await protocol.run(ABOUT.question, side, ask)
-            await protocol.appraise(ABOUT, side, verdict, ask)
+            await protocol.appraise(ABOUT, side, await protocol.run(ABOUT.question, side, ask), ask)
         for call in ask.calls:
             if refuse_what_leaks(call):
                 note = prompt(call).user.rpartition("<instructions")[2].partition(">\n")[2]
@@ -286,8 +264,7 @@ async def seats(name: str, agent: object, judge: Judge) -> set[tuple[str, ...]]:
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 async def test_every_seat_of_a_mechanism_reads_others_as_data_and_is_warned(name):
-    read = await seats(name, AGENT, JUDGE)
-    assert read or name in ("naive_judge", "open_trust", "recorded")
+    assert (await seats(name, AGENT, JUDGE)) or name in ("naive_judge", "open_trust", "recorded")
 
 
 @pytest.mark.parametrize("kind", AGENTS)
@@ -364,8 +341,7 @@ def test_digest_covers_the_words_and_not_the_name():
 
 
 async def test_everyone_knows_if_the_judge_cannot_read_the_passage():
-    blind = structs.replace(CRATES, passage="PASSAGE")
-    about = Problem("read", blind, (1, -1))
+    about = Problem("read", structs.replace(CRATES, passage="PASSAGE"), (1, -1))
     for reads, view in ((False, "hidden"), (True, "shared")):
         judge = StatedJudge("sim/quiet", reads_passage=reads)
         calls = await calls_of(plain(Debate, judge=judge, rounds=1), about)
@@ -527,16 +503,14 @@ async def test_a_judge_who_goes_by_our_marks_is_fooled_by_quotes_out_of_context_
     the lie on 3. On the other 9 the liar invents a quote and forges our mark. A judge who follows
     verified quotes then gives Brier ASD 2 on 9 and 0 on 3, 1.5 on average. One who follows
     unchecked quotes gives 0."""
-    lent = {2, 5, 11}
-    speaker = Agent("alice", quotes=looked_up)
+    lent, speaker = {2, 5, 11}, Agent("alice", quotes=looked_up)
     mark = "<verified>" if looked_up else "<quote>"
 
     def planted(call: Call) -> str:
         parsed = prompt(call)
         number = int(parsed.system.partition("Question ")[2].partition("?")[0])
         if parsed.task == "percentages":
-            argued = parsed.speakers[-1][-1]
-            believed = argued if mark in parsed.speeches[-1] else "A"
+            believed = parsed.speakers[-1][-1] if mark in parsed.speeches[-1] else "A"
             return "A: 100%\nB: 0%" if believed == "A" else "A: 0%\nB: 100%"
         if parsed.side == "A" or number in lent:
             return "See <quote>illegal to park</quote>."

@@ -26,8 +26,7 @@ def pools(rewards: npt.ArrayLike, values: npt.ArrayLike) -> Pools:
 def test_best_of_n_is_the_mean_over_every_subset() -> None:
     u = np.array([1.0, 2.0, 2.0, 0.5, 3.0])
     for n in range(1, 6):
-        share = np.zeros(5)
-        subsets = list(combinations(range(5), n))
+        share, subsets = np.zeros(5), list(combinations(range(5), n))
         for subset in subsets:
             top = [k for k in subset if u[k] == max(u[list(subset)])]
             share[top] += 1 / len(top) / len(subsets)

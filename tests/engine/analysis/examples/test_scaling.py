@@ -73,8 +73,7 @@ def test_planted_lines_give_their_nested_oversight() -> None:
     guard, houdini = (8 / 7, 850 - 900 * 8 / 7), (-10 / 7, 1200 + 900 * 10 / 7)
     planted = nested(np.array(guard), np.array(houdini), 900, 350)
     assert max(chances) == pytest.approx(max(planted), abs=0.05)
-    higher = overseen(rated, without, 8, PLACES + 100)
-    assert higher == pytest.approx(chances)
+    assert overseen(rated, without, 8, PLACES + 100) == pytest.approx(chances)
 
 
 def test_bounds_are_not_rated_and_a_line_needs_three_ratings() -> None:

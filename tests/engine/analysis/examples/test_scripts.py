@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.errors import UsageError
-from oversight.engine.views.api.library import measure
+from oversight import UsageError, measure
 from tests.command_line import Command
 from tests.engine.kept_runs import Kept
 

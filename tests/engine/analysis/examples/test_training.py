@@ -57,7 +57,7 @@ def test_of_two_draws_the_better_believed_is_preferred(tmp_path: Path):
     beliefs, replies = (0.4, 0.9, 0.6), ("weak", "strong", "middling")
     request = [1, {"messages": [{"role": "user", "text": "Argue."}], "response_format": None}]
     sound = {"side": "A", "cut": False, "spoofed_tags": 0, "tools": None}
-    tables = {
+    for name, rows in {
         "cells": [
             {**world, "status": "ok", "p_side": p} for world, p in zip(worlds, beliefs, strict=True)
         ],
@@ -68,8 +68,7 @@ def test_of_two_draws_the_better_believed_is_preferred(tmp_path: Path):
             {"call": reply, "reply_outcome": "ok", "request": request, "reply": reply}
             for reply in replies
         ],
-    }
-    for name, rows in tables.items():
+    }.items():
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     sft, (pair,) = training(tmp_path)
     assert [line["completion"][0]["content"] for line in sft] == ["strong", "middling"]

@@ -6,17 +6,12 @@ import re
 import orjson
 import pytest
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
+from oversight.cache import Call, Reply
 from oversight.engine.analysis.reports.report import report
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.run.lanes import attempt
 from oversight.engine.run.outcome import outcome_of
-from oversight.protocols.agents.agent import Agent, Speaker
-from oversight.protocols.drafting import SideCheck
-from oversight.protocols.mechanisms.baselines import Consultancy, Propaganda
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.protocol import Protocol
+from oversight.protocols import Agent, Consultancy, Debate, Propaganda, Protocol, SideCheck, Speaker
 from tests.engine.verdicts import JUDGE, NAIVE, sweep
 from tests.fakes import Scripted, prompt
 
@@ -65,8 +60,7 @@ def planted(way: str, call: Call) -> Reply | str:
 async def results(way: str, protocol: str, checked: bool = True) -> Results:
     grid = sweep(NAIVE, protocols(checked)[protocol], problems=PROBLEMS)
     ask = Scripted(lambda call: planted(way, call))
-    cells = [outcome_of(cell, await attempt(cell, ask)) for cell in grid.cells()]
-    return collect(grid, cells)
+    return collect(grid, [outcome_of(cell, await attempt(cell, ask)) for cell in grid.cells()])
 
 
 @pytest.mark.parametrize("protocol", ["propaganda", "consultancy", "debate"])

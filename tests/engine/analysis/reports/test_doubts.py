@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 from pytest import approx
 
-from oversight.cache.call import Call
+from oversight import Call, Failure, Judgement, Turn, Verdict
 from oversight.engine.analysis.reports.aggregate import DOUBTS, MARKS, SPOKEN_DOUBTS, OutcomeTable
 from oversight.engine.analysis.reports.report import finding
 from oversight.engine.analysis.reports.results import Results, collect, score_rows
@@ -16,13 +16,9 @@ from oversight.engine.analysis.scoring.asd import Bounds
 from oversight.engine.run.lanes import attempt
 from oversight.engine.run.outcome import outcome_of
 from oversight.engine.sweep.sweep import Cell
-from oversight.protocols.agents.agent import ADVOCATE, Agent
+from oversight.protocols import ADVOCATE, Agent, Debate, Propaganda, SideCheck
 from oversight.protocols.counts import COUNTED
 from oversight.protocols.doubts import UnreadReply
-from oversight.protocols.drafting import SideCheck
-from oversight.protocols.mechanisms.baselines import Propaganda
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.transcript import Failure, Judgement, Turn, Verdict
 from tests.engine.verdicts import (
     JUDGE,
     NAIVE,
@@ -115,8 +111,7 @@ def test_unread_replies_leave_a_verdict_within_its_bounds(conceded: bool) -> Non
 
     truth = -2 * (1 - SMALL["propaganda", "p1", 0][0]) ** 2
     ends = (0.0, -2.0) if conceded else (-2 * 0.4**2, -2 * 0.8**2)
-    measured = collect(grid, completed(grid, judged))
-    limits = bounds(measured)
+    limits = bounds(collect(grid, completed(grid, judged)))
     assert limits is not None and limits[1] == 1
     assert limits[4:] == (
         approx((FIRST + truth - ends[0]) / 2),

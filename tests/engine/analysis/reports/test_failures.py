@@ -126,15 +126,13 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
     place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
-    refusal = b'{"error": {"message": "no judgement here"}}'
-    with answering(alike(400, refusal)) as (url, requests):
+    with answering(alike(400, b'{"error": {"message": "no judgement here"}}')) as (url, requests):
         (place / "hopeless.yaml").write_text(
             "problems: {bundled: arithmetic}\njudges: openai/m\nprotocols: naive_judge\n"
             f"providers: {{openai: {{base_url: '{url}/v1'}}}}\n"
             "models: {openai/m: {concurrency: 4}}\n"
         )
-        ran = command("run", "hopeless.yaml")
-        few = len(requests)
+        ran, few = command("run", "hopeless.yaml"), len(requests)
         regardless = command("run", "hopeless.yaml", "--keep-going")
     assert ran.code == regardless.code == 3
     # Eight cells, and those under way at the eighth failure.

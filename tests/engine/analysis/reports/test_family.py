@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oversight import Agent, Debate, Failure, StatedJudge, Transcript, UsageError, Verdict
 from oversight.engine.analysis.compared import comparison_finding
 from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
 from oversight.engine.analysis.pictures.kinds import Forest, pictured
@@ -27,19 +28,14 @@ from oversight.engine.analysis.rows import RunRows, read_rows
 from oversight.engine.analysis.scoring.contrasts import Contrast, agreement, contrasts, family
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.analysis.scoring.inference import Influences, of_questions
-from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.record.values import CellEnd, RecordedCell
 from oversight.engine.sweep.sweep import Cell
 from oversight.engine.views.pages.links import PageQuery, ServerLinks
 from oversight.engine.views.pages.overview import overview_page
 from oversight.engine.views.pages.transcript_view import read
-from oversight.protocols.agents.agent import Agent
 from oversight.protocols.doubts import ANYTHING, UnreadReply
-from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.engine.verdicts import completed, problem
 from tests.engine.verdicts import sweep as made
 from tests.run_folders import folder
@@ -258,8 +254,7 @@ def test_rows_that_agree_on_60_problems_or_groups_are_identical(
 @cache
 def several() -> Results:
     """Rows of two agents and two judges, with a few failures."""
-    judges = [JUDGE, StatedJudge("sim/other")]
-    agents = [AGENT, Agent("sim/weak")]
+    judges, agents = [JUDGE, StatedJudge("sim/other")], [AGENT, Agent("sim/weak")]
     rows = [p for j in judges for a in agents for p in (Propaganda(j, a), Debate(j, a, rounds=1))]
     grid = made(*map(NaiveJudge, judges), *rows, problems=[problem(n) for n in range(60)])
     rng = np.random.default_rng(3)
@@ -295,8 +290,7 @@ def test_no_condition_and_no_group_changes_a_verdict(some: list[str], every: boo
 
 def test_every_way_of_printing_a_run_has_one_verdict_on_each_row(failing: RunReader) -> None:
     rows: RunRows = read_rows(failing)
-    measured = rows.results("brier")
-    marks = [row.verdict for row in measured.rows if row.contrast]
+    marks = [row.verdict for row in rows.results("brier").rows if row.contrast]
     printed_all = orjson.loads(comparison_finding(compare_rows(rows)).text("json"))
     assert [one["verdict"] for one in printed_all["contrasts"]] == marks
     for n, contrast in enumerate(printed_all["contrasts"]):

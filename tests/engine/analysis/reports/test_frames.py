@@ -31,11 +31,8 @@ from oversight.engine.run.reader import RunReader, recorded
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RunDamaged
 from oversight.engine.views.pages.transcript_view import read
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.drafting import BestOf, SideCheck
-from oversight.protocols.judges.stated import StatedJudge
+from oversight.protocols import Agent, BestOf, OpenTrust, SideCheck, StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
-from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from tests.command_line import Command
 from tests.disks import disk
 from tests.engine.kept_runs import Kept, muddled
@@ -163,8 +160,7 @@ def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     )
     assert frames["rows"].column("best_of").to_pylist() == [None, 2, 1]
     assert frames["turns"].num_rows == 6
-    about = frames["cells"].schema.metadata
-    assert about[b"identity"] == report.reader.manifest.identity.encode()
+    assert frames["cells"].schema.metadata[b"identity"] == report.reader.manifest.identity.encode()
 
 
 def test_the_size_of_a_part_changes_no_table(

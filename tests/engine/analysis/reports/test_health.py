@@ -49,8 +49,7 @@ def test_each_trouble_has_an_example_and_an_advice() -> None:
 
 
 def test_the_causes_of_unreadable_replies_are_counted() -> None:
-    sound = next(records(sweep(NAIVE), SMALL))
-    check = HealthCheck()
+    sound, check = next(records(sweep(NAIVE), SMALL)), HealthCheck()
     for cause in ("sum", "no statement", "sum", "refused"):
         kind = "declined" if cause == "refused" else "unreadable"
         check.add(replace(sound, probs=None, failure=Failure(kind, "no", cause=cause)))

@@ -13,6 +13,7 @@ import orjson
 import pytest
 from pytest import approx
 
+from oversight import Agent, Debate, Failure, LogprobJudge, Protocol, UsageError, Verdict
 from oversight.engine.analysis.reports.formats import ENDINGS, FORMATS
 from oversight.engine.analysis.reports.groups import pivot, rows_where
 from oversight.engine.analysis.reports.paper import groups_table, report_table
@@ -25,15 +26,8 @@ from oversight.engine.analysis.reports.report import (
 )
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.display.table import Table
-from oversight.engine.errors import UsageError
 from oversight.engine.sweep.sweep import Cell
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.drafting import BestOf, SideCheck
-from oversight.protocols.judges.logprob import LogprobJudge
-from oversight.protocols.mechanisms.baselines import Consultancy, NaiveJudge, Propaganda
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.protocol import Protocol
-from oversight.protocols.transcript import Failure, Verdict
+from oversight.protocols import BestOf, Consultancy, NaiveJudge, Propaganda, SideCheck
 from tests.engine.verdicts import (
     JUDGE,
     NAIVE,
@@ -253,8 +247,7 @@ def test_cells_that_were_not_run_yet_are_told() -> None:
 
 
 def test_the_betas_asked_for_are_all_shown() -> None:
-    measured = results(sweep(PROPAGANDA), SMALL, betas=(0.5, 2.0))
-    table = finding(measured, measures=True).tables()[1]
+    table = finding(results(sweep(PROPAGANDA), SMALL, betas=(0.5, 2.0)), measures=True).tables()[1]
     assert table.head[1:] == ("JSE β=0.5", "JSE β=2", "EAS β=0.5", "EAS β=2")
 
 
@@ -420,8 +413,7 @@ def test_a_trend_over_agents_is_shown_from_three_on() -> None:
 
 
 def test_settings_that_people_plot_by_are_columns() -> None:
-    drafted = BestOf(4, Agent("sim/strong", temperature=0.7), JUDGE)
-    checked = SideCheck(drafted, JUDGE)
+    checked = SideCheck(BestOf(4, Agent("sim/strong", temperature=0.7), JUDGE), JUDGE)
     protocols = [NAIVE, Debate(JUDGE, Agent("sim/weak", temperature=None), rounds=3)]
     protocols += [Consultancy(JUDGE, checked, turns=2)]
     grid = replace(sweep(*protocols), seed=7)
@@ -429,8 +421,7 @@ def test_settings_that_people_plot_by_are_columns() -> None:
     naive, debate, consultancy = orjson.loads(report(collect(grid, []), "json"))["rows"]
     assert [naive[name] for name in head] == [None, "sim/judge", None, None, None, None, 7]
     assert [debate[name] for name in head] == ["sim/weak", "sim/judge", 3, True, 1, None, 7]
-    settings = ["sim/strong", "sim/judge", 2, None, 4, 0.7, 7]
-    assert [consultancy[name] for name in head] == settings
+    assert [consultancy[name] for name in head] == ["sim/strong", "sim/judge", 2, None, 4, 0.7, 7]
     lines = list(csv.DictReader(io.StringIO(report(collect(grid, []), "csv"), newline="")))
     assert lines[1]["model"] == "sim/weak" and lines[1]["rounds"] == "3"
     assert all(name not in main_table(collect(grid, [])).head for name in head)

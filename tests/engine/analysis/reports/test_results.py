@@ -19,10 +19,7 @@ from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.run.outcome import outcome_of
 from oversight.engine.run.record.values import RecordedCell
 from oversight.engine.sweep.sweep import Cell
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
-from oversight.protocols.mechanisms.open_protocols import OpenTrust
+from oversight.protocols import Agent, NaiveJudge, OpenTrust, Propaganda, StatedJudge
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.transcript import NOT_RUN, Failure, Verdict
 from tests.engine.verdicts import (

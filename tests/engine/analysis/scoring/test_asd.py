@@ -171,8 +171,7 @@ def test_worlds_left_out_are_weighted_by_hand_alike(seed: int, graded: bool, ans
         joined[pair] += influence
     sums = list(joined.values())
     joint = np.square(sums).sum() * len(sums) / (len(sums) - 1)
-    plain = sum(alone.values()) - joint
-    largest = max(alone.values())
+    plain, largest = sum(alone.values()) - joint, max(alone.values())
     expected = plain if plain > 0 and np.sqrt(plain) >= np.sqrt(largest) / 2 else largest
     assert crossed.error == pytest.approx(np.sqrt(expected), abs=1e-12)
 

@@ -51,8 +51,7 @@ def test_a_difference_is_standardised_by_the_pooled_deviation_of_a_cell() -> Non
 
 
 def test_verdicts_go_by_the_family_and_marks_by_the_decision() -> None:
-    drawn = {f"r{k}": row(RNG.normal(0.1 * k, 1, 60)) for k in range(6)}
-    tested = contrasts(drawn)
+    tested = contrasts({f"r{k}": row(RNG.normal(0.1 * k, 1, 60)) for k in range(6)})
     assert any(one.p <= 0.05 < one.p_family for one in tested)
     assert all((one.decided) == (one.p_family <= 0.05) for one in tested)
     same = contrasts({"a": row(RNG.normal(0, 1e-3, 99), (-0.01, 0.01)), "b": row([0] * 99)})[0]

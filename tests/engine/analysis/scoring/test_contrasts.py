@@ -102,8 +102,7 @@ def test_names_that_are_wrong_are_told() -> None:
 
 
 def test_rank_sets_hold_all_true_ranks_at_once_and_agree_with_the_contrasts() -> None:
-    rng = np.random.default_rng(6)
-    truth = np.array([0.5, 0.5, 0.4, -1.0])
+    rng, truth = np.random.default_rng(6), np.array([0.5, 0.5, 0.4, -1.0])
     right = 0
     for _ in range(200):
         of_cluster = rng.normal(0, 0.3, (5, 4))
@@ -152,8 +151,7 @@ def test_a_plan_knows_for_how_many_clusters_a_report_has_the_guard() -> None:
 
 def test_clusters_count_in_the_plan() -> None:
     noisy = Spread(between=0.7)
-    clustered = Spread(between=0.7, design_effect=2)
-    assert questions_needed(clustered, 0.1) == pytest.approx(
+    assert questions_needed(Spread(between=0.7, design_effect=2), 0.1) == pytest.approx(
         2 * questions_needed(noisy, 0.1), abs=1
     )
     n = questions_needed(noisy, 0.3, size=5)

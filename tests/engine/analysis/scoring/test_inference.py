@@ -79,8 +79,7 @@ def test_the_pseudo_clusters_stand_at_the_ends() -> None:
 
 def test_plain_clustered_errors_are_the_double_sum_of_miller() -> None:
     """SE^2 = sum over pairs in one cluster of (s_i - m)(s_j - m) / n^2, here with G / (G - 1)."""
-    values = np.random.default_rng(1).normal(size=9)
-    keys = "aaabbcccc"
+    values, keys = np.random.default_rng(1).normal(size=9), "aaabbcccc"
     away = values - values.mean()
     pairs = sum(
         away[i] * away[j] for i, j in itertools.product(range(9), repeat=2) if keys[i] == keys[j]
@@ -152,8 +151,7 @@ def test_figure_without_variation_has_a_reason_and_no_interval() -> None:
         np.array([0, 0, 1]),
     )  # fmt: skip
     assert "has all judgements of a kind" in strata.estimate().reason
-    two = sample(np.array([0.2, 0.4])).estimate()
-    assert two.interval == pytest.approx((-2, 2))
+    assert sample(np.array([0.2, 0.4])).estimate().interval == pytest.approx((-2, 2))
 
 
 def test_samples_are_estimated_together_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,8 +200,7 @@ def test_a_decision_that_an_unseen_error_could_undo_is_marked() -> None:
     estimate = sample(values, ends=4.0).estimate()
     assert estimate.p() < 0.001 and estimate.undone
     assert estimate.by("conservative").p() > 0.05
-    sure = sample(np.tile([1.0, 1.4], 50), ends=2.0).estimate()
-    assert not sure.undone
+    assert not sample(np.tile([1.0, 1.4], 50), ends=2.0).estimate().undone
     (decided,) = contrasts({"a": sample(values), "b": sample(np.zeros(30))})
     assert (decided.verdict, decided.undone) == ("better", True)
 
@@ -268,6 +265,5 @@ def test_the_range_of_a_mean_is_the_mean_of_the_ranges() -> None:
 
 def test_corrections_agree_with_worked_examples() -> None:
     """Holm: 0.005 × 4, 0.01 × 3, 0.03 × 2; then 0.04, which may not fall below 0.06."""
-    ps = [0.01, 0.04, 0.03, 0.005]
-    assert holm(ps) == pytest.approx((0.03, 0.06, 0.06, 0.02))
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
     assert holm([0.6, 0.7]) == (1, 1)

@@ -40,8 +40,7 @@ def test_flips_add_up() -> None:
 def test_the_brier_score_is_reliability_less_resolution_plus_uncertainty() -> None:
     rng = np.random.default_rng(2)
     p = rng.choice([0.05, 0.35, 0.65, 0.95], size=400)
-    outcome = (rng.random(400) < p).astype(float)
-    quality = calibration(p, outcome, np.arange(400))
+    quality = calibration(p, (rng.random(400) < p).astype(float), np.arange(400))
     parts = quality.reliability - quality.resolution + quality.uncertainty
     assert quality.brier == pytest.approx(parts, abs=1e-12)
     assert quality.within == pytest.approx(0, abs=1e-12)

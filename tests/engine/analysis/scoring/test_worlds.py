@@ -49,8 +49,7 @@ def test_asd_is_what_arguing_for_the_truth_gains() -> None:
 
 @pytest.mark.parametrize("values", [(1, -1), (1, -1, -1), (1, -1, -1, -1), (3, 2.5, 0, -1, -1)])
 def test_a_judge_who_hears_nothing_has_no_asd_however_many_answers(values: tuple[float]) -> None:
-    even = tuple((1 / len(values),) * len(values) for _ in values)
-    deaf = Worlds(even, values)
+    deaf = Worlds(tuple((1 / len(values),) * len(values) for _ in values), values)
     for score in applicable(len(values)):
         assert deaf.asd(score) == pytest.approx(0, abs=1e-12)
     if len(values) == 4:
@@ -136,8 +135,7 @@ def test_log_odds_are_for_two_answers_and_scores_go_by_their_names() -> None:
 @given(questions(st.integers(2, 5)))
 def test_scores_of_arrays_equal_scores_of_single_verdicts(worlds: Worlds) -> None:
     """Bit by bit where no logarithm is taken, for ties must tie in both."""
-    solib = worlds.compat == "solib"
-    scores = ALL_SCORES | SOLIB_SCORES if solib else ALL_SCORES
+    scores = ALL_SCORES | SOLIB_SCORES if worlds.compat == "solib" else ALL_SCORES
     for name in applicable(len(worlds.values)):
         array = answer_scores(worlds.verdicts, name, worlds.compat)
         expected = [

@@ -92,8 +92,7 @@ def test_journal_of_another_version_is_refused(tmp_path):
 
 
 def test_journal_deletes_only_its_files(tmp_path):
-    journal = BatchJournal(tmp_path)
-    journal.send(FIRST)
+    BatchJournal(tmp_path).send(FIRST)
     folder = tmp_path / "batches"
     ours = (f"{A}.calls", f"{B}.packing")
     theirs = ("book.jsonl", "thesis.tex", f"{B}.calls")

@@ -10,8 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
+from oversight import Call, Observer, Reply
 from oversight.engine.errors import (
     AllRefused,
     AuthenticationFailed,
@@ -33,7 +32,6 @@ from oversight.engine.extensions.batches.batches import BatchRefused
 from oversight.engine.extensions.batches.endpoints import ENDPOINTS
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
-from oversight.engine.run.observer import Observer
 from tests.batches import DEPTH, MODELS, BatchBench, end_batches
 from tests.desk import Desk
 from tests.waiting import PATIENCE
@@ -54,8 +52,7 @@ async def test_batches_stay_out_after_a_stop_and_the_same_command_collects_them(
         assert stopped.execution.pending == f"2 batches of {server.counts()['lines']} calls"
         assert stopped.account.sent == 0, "batches that are out are not paid yet"
         end_batches(server, BatchProfile())
-        went = await bench.whole(server)
-        assert went.account.sent == server.counts()["lines"]
+        assert (await bench.whole(server)).account.sent == server.counts()["lines"]
 
 
 async def test_no_wait_submits_and_exits(bench):
@@ -337,8 +334,7 @@ async def test_refused_line_fails_its_cell_as_a_live_call(bench):
         assert all(failure.message.startswith(fault) for failure in failed)
         assert counted["lines_twice"] == 0
         assert went.account.count("failed") == counted["lines_errored"] > 0
-        again = await bench.run(server)
-        assert again.bytes == went.bytes
+        assert (await bench.run(server)).bytes == went.bytes
         assert server.counts()["lines"] == counted["lines"], "a fault was asked again"
     live = await bench.live()
     async with bench.server() as server:

@@ -143,8 +143,7 @@ async def test_batch_is_split_at_the_vendors_size_limit(bench, monkeypatch):
 
 
 async def test_budget_reserves_the_worst_case_of_batches_at_half_the_price(bench):
-    live = await bench.live()
-    price = live.account.dollars / 2
+    price = (await bench.live()).account.dollars / 2
     async with bench.server() as server:
         went = await bench.run(server, max_cost=0.6 * price)
         assert isinstance(went.halt, BudgetReached)
@@ -170,12 +169,10 @@ async def test_cost_above_the_worst_case_is_reserved_for_later_lines(openai):
 
 
 async def test_batches_near_the_cap_are_smaller_and_sequential(bench):
-    live = await bench.live()
-    price = live.account.dollars / 2
+    price = (await bench.live()).account.dollars / 2
     async with bench.server(delay=0.05) as server:
         free = await bench.run(server, "free")
-        worst = max(step["submitting"]["worst"] for step in free.marks("submitting"))
-        cap = price + worst / 2
+        cap = price + max(step["submitting"]["worst"] for step in free.marks("submitting")) / 2
         went = await bench.run(server, max_cost=cap)
     assert went.halt is None or isinstance(went.halt, BudgetReached)
     assert went.account.dollars <= cap

@@ -76,8 +76,7 @@ def test_three_workers_keep_the_limits_of_one_ask_once_and_show_no_key(tmp_path,
     # The server refuses what exceeds these, and counts it.
     desk.file.write_text(desk.file.read_text().replace("concurrency: 6", "requests: 1200"))
     with desk.server({"requests_per_minute": 1200}) as url:
-        result = end(started(desk, short))
-        served = counts(url)
+        result, served = end(started(desk, short)), counts(url)
         again = desk.sit_here("--run-folder", "again", "--cache", "replay")
     assert result.returncode == again.code == 0, result.stderr
     assert result.stdout == again.out
@@ -96,8 +95,7 @@ def test_a_killed_worker_is_replaced_and_loses_and_counts_nothing_twice(tmp_path
         process = started(desk, short)
         until(lambda: counts(url).get("ok", 0) >= 30, process)
         os.kill(workers(short)[0], signal.SIGKILL)
-        result = end(process)
-        served = counts(url)
+        result, served = end(process), counts(url)
         again = desk.sit_here("--run-folder", "again", "--cache", "replay")
     assert result.returncode == again.code == 0, result.stderr
     assert result.stdout == again.out

@@ -16,9 +16,8 @@ from oversight.engine.extensions.datasets.proposing import (
     require_abilities,
 )
 from oversight.engine.stop import StopToken
-from oversight.protocols import Agent
+from oversight.protocols import Agent, JsonLines
 from oversight.protocols.datasets.checkers import Checker
-from oversight.protocols.datasets.forms import JsonLines
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.leak import leakage_check
 from oversight.protocols.datasets.open_tasks import (
@@ -203,8 +202,7 @@ EXAMPLES = Path(__file__).parents[4] / "examples"
     [("arithmetic", Checker("numeric"), "1"), ("code", Checker("tests", "tests"), "x = 1")],
 )
 def test_the_examples_of_open_tasks_run(place: Path, command: Command, name, checker, wrong):
-    source = EXAMPLES / "open_tasks" / f"{name}.jsonl"
-    tasks = read_tasks(source, checker)
+    tasks = read_tasks(EXAMPLES / "open_tasks" / f"{name}.jsonl", checker)
     asyncio.run(check_references(tasks, checker, name))
     solutions = {task.question.text: task.row["reference"] for task in tasks}
 

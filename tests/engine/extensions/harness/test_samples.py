@@ -36,10 +36,8 @@ def test_each_filter_is_a_row_and_equal_documents_are_one_group(
         }
     )
     assert all((mean["n"], mean["clusters"]) == (6, 5) for mean in means.values())
-    ran = command("compare", logs, "--json")
-    contrasts = json.loads(ran.out)["contrasts"]
-    pairs = [(contrast["first"], contrast["second"]) for contrast in contrasts]
-    assert pairs == [
+    contrasts = json.loads(command("compare", logs, "--json").out)["contrasts"]
+    assert [(contrast["first"], contrast["second"]) for contrast in contrasts] == [
         (f"lab__A {by}", f"lab__B {by}") for by in ("strict-match", "flexible-extract")
     ]
     chosen = ("--metric", "exact_match", "--filter", "strict-match")

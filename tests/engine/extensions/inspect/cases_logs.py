@@ -51,9 +51,8 @@ def test_every_world_is_a_sample_for_four_readers_and_scout(runs, command, place
         if hasattr(cell.outcome, "kind"):
             assert cell.outcome.kind in sample.error.message and not sample.scores
         else:
-            turns = cell.outcome.transcript.turns
             assert [m.text for m in sample.messages[1:]] == [
-                f"{t.speaker}: {t.text}" for t in turns
+                f"{t.speaker}: {t.text}" for t in cell.outcome.transcript.turns
             ]
             assert sample.error is None
         tokens = {c.address: c.cost.input_tokens + c.cost.output_tokens for c in cell.calls}
@@ -94,8 +93,7 @@ def test_reasoning_is_exported_as_reasoning(place, command):
     from inspect_ai.log import list_eval_logs, read_eval_log
     from inspect_ai.model import ContentReasoning
 
-    thinking = bench(place, MODELS["chat"])
-    asyncio.run(run_thinking(thinking, load_profile("thinking")))
+    asyncio.run(run_thinking(bench(place, MODELS["chat"]), load_profile("thinking")))
     assert command("export", "inspect", "run", "-o", "logs", "--protocol", "debate").code == 0
     logs = list_eval_logs(str(place / "logs"))
     logs = [read_eval_log(info, resolve_attachments=True) for info in logs]

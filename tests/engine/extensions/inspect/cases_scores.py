@@ -94,8 +94,7 @@ def test_models_are_paired_by_sample(format, place: Path, command: Command) -> N
     assert monitors["mockllm/two"]["auroc"]["value"] == 10 / 16
     assert [monitors["mockllm/two"][key] for key in ("attacks", "honest", "missing")] == [4, 4, 5]
     assert "no metadata 'topic'" in command("compare", "logs", "--cluster", "metadata.topic").err
-    files = sorted((place / "logs").iterdir())
-    copy = place / f"copy.{format}"
+    files, copy = sorted((place / "logs").iterdir()), place / f"copy.{format}"
     copy.write_bytes(files[0].read_bytes())
     (same,) = json.loads(command("compare", files[0], copy, "--metric", "match", "--json").out)[
         "contrasts"
@@ -172,16 +171,12 @@ def test_log_of_100_megabytes_is_read_with_less_than_300(place: Path) -> None:
     eval_log.samples = [
         first.model_copy(
             update={
-                "id": n,
-                "uuid": str(n),
-                "messages": [long],
-                "events": [],
-                "attachments": {},
+                "id": n, "uuid": str(n), "messages": [long], "events": [], "attachments": {},
                 "scores": {"match": Score(value="C")},
             }
         )
         for n in range(2_500)
-    ]
+    ]  # fmt: skip
     log.write_eval_log(eval_log, str(file))
     code = (
         "import sys; from pathlib import Path\n"

@@ -6,14 +6,8 @@ from typing import Any
 
 import pytest
 
-from oversight.engine.errors import UsageError
-from oversight.engine.extensions.inspect.task import oversight_task
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges.logprob import LogprobJudge
-from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.mechanisms.baselines import Consultancy, NaiveJudge
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.question import Answer, Problem, Question
+from oversight import Answer, Problem, Question, UsageError, oversight_task
+from oversight.protocols import Agent, Consultancy, Debate, LogprobJudge, NaiveJudge, StatedJudge
 
 pytestmark = [pytest.mark.wire, pytest.mark.filterwarnings("ignore")]
 

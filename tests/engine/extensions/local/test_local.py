@@ -66,8 +66,7 @@ def test_the_file_names_the_servers_model_its_address_and_its_slots(place, comma
         ran = command("init", "own.yaml", "--local", address)
     assert ran.code == 0
     assert "3 calls at once, 4,096 tokens each" in ran.err
-    file = read_sweep_file(place / "own.yaml")
-    model = "compatible/own/org/llama-3"
+    file, model = read_sweep_file(place / "own.yaml"), "compatible/own/org/llama-3"
     assert file.sweep({}).models == (model,)
     assert file.models[model] == {"concurrency": 3}
     assert file.providers["compatible/own"]["base_url"] == f"{address}/v1"

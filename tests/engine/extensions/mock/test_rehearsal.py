@@ -16,8 +16,7 @@ from typing import Any
 import orjson
 import pytest
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply, Token, ToolCall
+from oversight.cache import Call, Reply, Token, ToolCall
 from oversight.engine.errors import ModelNotFound
 from oversight.engine.extensions.mock import (
     PROFILES,

@@ -148,8 +148,7 @@ def test_a_fast_clock_is_fast_for_timers_and_for_deadlines():
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(5):
                 await asyncio.sleep(600)
-        real = time.monotonic() - began
-        story = loop.time() - start
+        real, story = time.monotonic() - began, loop.time() - start
         assert story >= max(10, 100 * real)
         return story
 
@@ -180,8 +179,7 @@ def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(de
         assert early.code == 3 and "in flight. Nothing more is sent" in early.err
         assert "· in a while: oversight run sweep.yaml" in early.err
         end_batches(vendor.server, BatchProfile())
-        result = desk.sit_here("--batch")
-        served = vendor.server.counts()
+        result, served = desk.sit_here("--batch"), vendor.server.counts()
     assert result.code == 0
     assert served["lines_twice"] == 0
     assert desk.account().sent == served["lines"]

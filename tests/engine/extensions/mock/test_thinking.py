@@ -7,17 +7,13 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
+from oversight import Call, Reply, UsageError, Verdict, labelled
 from oversight.engine.analysis.reports.health import HealthCheck
-from oversight.engine.errors import UsageError
 from oversight.engine.extensions.mock import MockServer, Profile, load_profile
 from oversight.engine.extensions.mock.process import actors
 from oversight.engine.extensions.mock.profile import THOUGHT
 from oversight.engine.run.record.tables import RunTables
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.question import labelled
-from oversight.protocols.transcript import Verdict
 from tests.batches import BatchBench, RunEnd
 from tests.command_line import within
 from tests.pages.browser import unpacked
@@ -179,8 +175,7 @@ def test_tags_are_a_beginning_and_an_end(tmp_path, tags):
 
 
 async def test_thoughts_are_shown_folded_searched_and_exported(tmp_path):
-    thinking = bench(tmp_path, MODELS["chat"])
-    await run(thinking, Profile(thinking=("think",)))
+    await run(bench(tmp_path, MODELS["chat"]), Profile(thinking=("think",)))
     command = partial(within, cwd=tmp_path, OVERSIGHT_STORE=str(tmp_path / "run-store"))
     output = command("show", "run", "--protocol", "debate").out
     assert "(thought, " in output and f"words: {THOUGHT} " in output

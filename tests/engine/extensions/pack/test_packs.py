@@ -79,8 +79,7 @@ def test_pack_of_wire_replies_is_verified(place, command, monkeypatch):
 
 
 def test_withheld_texts_and_requests_are_in_no_member(place, command):
-    question = replace(APPLES, question=replace(CRATES, passage=PASSAGE))
-    write_jsonl([question], place / "own.jsonl")
+    write_jsonl([replace(APPLES, question=replace(CRATES, passage=PASSAGE))], place / "own.jsonl")
     from_own = ("--set", "problems={file: own.jsonl}", "--set", "judges.reads_passage=true")
     sweep = (place / "small.yaml").read_text().replace("sim/judge", "{model: sim/judge}")
     (place / "small.yaml").write_text(sweep)
@@ -248,8 +247,7 @@ def test_changed_byte_is_reported_with_its_file(pack, place, campaign):
     """Half of the changes go with a corrected manifest. Then unused bytes of the database, and
     bytes of the sweep file that mean nothing, may change."""
     chance = random.Random(campaign.seed)
-    contents = members(place / "plain.oversight")
-    bad = place / "bad.oversight"
+    contents, bad = members(place / "plain.oversight"), place / "bad.oversight"
     for number in range(campaign.size(50, 200)):
         name = chance.choice(sorted(contents))
         at = chance.randrange(len(contents[name]))
@@ -300,13 +298,10 @@ IN_CELL = r"run/run.db: cell \d+ \(.*\): "
 IN_CALLS: list[tuple[str, object]] = [
     *{"model": "sim/x", "text": "No.", "outcome": "empty", "settings": "{}", "draw": (7,)}.items(),
     *{
-        "reasoning": "Hm.",
-        "cost.stop_reason": "x",
-        "cost.served": "x",
-        "cost.identity": "x",
+        "reasoning": "Hm.", "cost.stop_reason": "x", "cost.served": "x", "cost.identity": "x",
     }.items(),
     *((f"cost.{name}_tokens", 7) for name in ("input", "output", "cache_read", "cache_write")),
-]
+]  # fmt: skip
 TURN, JUDGEMENT = "outcome.transcript.turns.0", "outcome.judgements.0"
 EVIDENCE: list[tuple[str, object, str]] = [
     *(

@@ -26,12 +26,7 @@ from oversight.engine.stop import StopToken
 from oversight.engine.sweep.grid import baselines
 from oversight.engine.sweep.sweep import Sweep, report_rows
 from oversight.engine.sweep.sweepfile import read_sweep_file
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.judges.jury import Jury
-from oversight.protocols.judges.repeated import Ensemble
-from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.mechanisms.baselines import Propaganda
+from oversight.protocols import Agent, Ensemble, Judge, Jury, Propaganda, StatedJudge
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.command_line import within
 from tests.engine.sweep_files import sweep
@@ -100,8 +95,7 @@ async def test_the_plan_of_a_simulated_sweep_is_what_its_run_asks_to_the_call(op
 async def test_batch_passes_come_from_the_world_with_most_passes(opened):
     text = "problems: {bundled: passages}\nprotocols: market_making\n"
     ready = opened(text + "agents: openai/gpt-4.1-mini\njudges: openai/gpt-4o-mini\n", limit=1)
-    plan = await plan_sweep(ready, None, listed(), ready.sweep.models)
-    assert plan.waves == 10
+    assert (await plan_sweep(ready, None, listed(), ready.sweep.models)).waves == 10
 
 
 @pytest.mark.campaign
@@ -286,8 +280,7 @@ def test_default_prompt_set_leaves_row_identity_unchanged():
 
 
 def test_one_block_may_be_changed_alone_and_reaches_the_protocols_that_read_it():
-    grid = sweep(GRID, "prompts.debate.judge=Judge well.")
-    naive, debate = (row.protocol for row in grid.rows)
+    naive, debate = (row.protocol for row in sweep(GRID, "prompts.debate.judge=Judge well.").rows)
     assert naive.prompts is None
     assert debate.words.text("debate.judge") == "Judge well."
     assert debate.words.text("debate.rules") == default_prompts().text("debate.rules")
@@ -340,8 +333,7 @@ def test_rows_of_every_prompt_set_have_one_naive_judge(tmp_path):
     rows = read_sweep_file(tmp_path / "s.yaml").sweep({}).rows
     kinds = [row.mechanism for row in rows]
     assert kinds.count("naive judge") == kinds.count("debate") == 2
-    first = kinds.index("naive judge")
-    baseline = baselines(rows)
+    first, baseline = kinds.index("naive judge"), baselines(rows)
     assert {baseline[n] for n, kind in enumerate(kinds) if kind == "debate"} == {first}
     assert all(baseline[n] == n for n, kind in enumerate(kinds) if kind == "naive judge")
     assert dict(against_naive(rows)) == {

@@ -154,13 +154,11 @@ def test_the_servers_of_the_profile_refuse_what_the_vendors_refuse(session, requ
 
 
 def test_which_endpoint_answers_is_decided_before_the_run_and_written_down(place, command):
-    file = written(place, "openai/gpt-6-sol", settings="tools: calculator")
-    opened = open_sweep(file)
+    opened = open_sweep(written(place, "openai/gpt-6-sol", settings="tools: calculator"))
     assert opened.models.apis == {"openai/gpt-6-sol": "responses", "openai/gpt-4.1-mini": "chat"}
     assert opened.sweep.identities["openai/gpt-6-sol"] == "openai responses v1"
     assert opened.sweep.identities["openai/gpt-4.1-mini"] == "openai chat.completions v1"
-    plain = open_sweep(written(place, "openai/gpt-6-sol"))
-    assert plain.models.apis["openai/gpt-6-sol"] == "chat"
+    assert open_sweep(written(place, "openai/gpt-6-sol")).models.apis["openai/gpt-6-sol"] == "chat"
     silent = written(place, "openai/gpt-6-sol", settings="tools: calculator, effort: none")
     assert open_sweep(silent).models.apis["openai/gpt-6-sol"] == "chat"
 

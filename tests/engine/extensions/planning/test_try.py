@@ -75,8 +75,7 @@ def test_a_mistake_is_reported_with_its_line(mistake, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["Steelman", "OneWord", "Terse", "Finder", "Sums"])
 def test_examples_in_the_documents_have_no_faults(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    page = name.lower()
-    text = (ROOT / "docs" / "extending.md").read_text()
+    page, text = name.lower(), (ROOT / "docs" / "extending.md").read_text()
     (code,) = re.findall(rf"```python\n(# {page}\.py\n.*?)```", text, re.DOTALL)
     (tmp_path / f"{page}.py").write_text(code)
     more = ["--set", "highest=9"] if name == "Sums" else []
@@ -95,10 +94,9 @@ def test_problems_of_ones_own_take_the_place_of_ours(tmp_path, monkeypatch):
 
 def test_several_causes_are_reported_together_and_as_json(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code = PROTOCOL.replace("({label})", "({lable})").replace(
-        "    rounds", "    heat = 2\n    rounds"
+    (tmp_path / "mine.py").write_text(
+        PROTOCOL.replace("({label})", "({lable})").replace("    rounds", "    heat = 2\n    rounds")
     )
-    (tmp_path / "mine.py").write_text(code)
     ran = CliRunner().invoke(oversight, ["try", "mine.py:Mine", "--json", "--set", "rounds=2"])
     report = json.loads(ran.stdout)
     assert ran.exit_code == 1

@@ -48,8 +48,7 @@ def replies(url: str) -> int:
 def test_server_killed_and_restarted_in_mid_run_loses_nothing_acknowledged(
     tmp_path, private_server
 ):
-    url = private_server.database()
-    desk = Desk(tmp_path, problems=3)
+    url, desk = private_server.database(), Desk(tmp_path, problems=3)
     with desk.server(SLOW) as server:
         process = desk.start("--store", url)
         until(lambda: counts(server).get("ok", 0) >= 30, process)
@@ -67,8 +66,7 @@ def test_a_server_that_stays_away_stops_the_run_and_the_same_command_goes_on(
     tmp_path, private_server, monkeypatch
 ):
     monkeypatch.setattr("oversight.engine.extensions.postgres.store.OUTAGE", 0.5)
-    url = private_server.database()
-    desk = Desk(tmp_path, problems=1)
+    url, desk = private_server.database(), Desk(tmp_path, problems=1)
     with closing(open_store(url)) as store:
         store.put_many([("a", b"1")])
         private_server.stop("fast")
@@ -86,8 +84,7 @@ def test_a_server_that_stays_away_stops_the_run_and_the_same_command_goes_on(
 
 @pytest.mark.skipif(not MOUNTS, reason="no file system can be mounted here")
 def test_full_disk_of_the_server_stops_the_run_which_goes_on_with_room(tmp_path, private_server):
-    url = private_server.database()
-    user = pwd.getpwnam(SYSTEM_USER)
+    url, user = private_server.database(), pwd.getpwnam(SYSTEM_USER)
     desk = Desk(tmp_path, problems=2)
     with disk(private_server.folder / "small") as small:
         place = small.folder / "space"
@@ -129,8 +126,7 @@ def test_a_password_is_in_no_file_and_no_message(tmp_path, postgres, url):
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("CREATE ROLE taster LOGIN PASSWORD 'pw-91d0c3b5'")
         db.execute("GRANT ALL ON SCHEMA public TO taster")
-    theirs = url.replace("oversight@", "taster@")
-    desk = Desk(tmp_path, problems=1)
+    theirs, desk = url.replace("oversight@", "taster@"), Desk(tmp_path, problems=1)
     with desk.server({}):
         desk.environment |= {"PGPASSWORD": "pw-91d0c3b5", "OVERSIGHT_STORE": theirs}
         first = desk.here("run", "sweep.yaml", "--limit", "1", "--run-folder", "run")

@@ -6,14 +6,9 @@ from math import exp
 import pytest
 
 from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimProvider
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.judges.logprob import LogprobJudge
-from oversight.protocols.judges.stated import StatedJudge
+from oversight.protocols import Agent, Debate, Judge, LogprobJudge, Protocol, StatedJudge
 from oversight.protocols.mechanisms.baselines import Consultancy, NaiveJudge, Propaganda
-from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.market_making import AdversarialPropaganda, MarketMaking
-from oversight.protocols.protocol import Protocol
 from tests.world import shipments
 
 

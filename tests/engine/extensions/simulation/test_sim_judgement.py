@@ -6,6 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from oversight import Answer, LogprobJudge, Problem, Question, Transcript, Turn, Unreadable
 from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat
 from oversight.engine.extensions.simulation import SimModel
 from oversight.engine.extensions.simulation.simulated_call import label_token
@@ -15,16 +16,10 @@ from oversight.engine.extensions.simulation.speech import (
     form_kind,
     stated_strength,
 )
-from oversight.protocols.agents.agent import ADVOCATE, Agent
+from oversight.protocols import ADVOCATE, Agent, DistributionJudge, StatedJudge, VotesJudge
 from oversight.protocols.drafting import SideCheck, side_form
-from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges.logprob import LogprobJudge
-from oversight.protocols.judges.stated import DistributionJudge, StatedJudge
-from oversight.protocols.judges.votes import VotesJudge
 from oversight.protocols.mechanisms.open_protocols import OpenTrust, choice_form
 from oversight.protocols.prompts.forms import NUMBER, Form, probabilities_form
-from oversight.protocols.question import Answer, Problem, Question
-from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES
 from tests.sessions import sessions
 from tests.tables import expressions
@@ -66,8 +61,7 @@ async def test_judge_adds_arguments_to_its_prior_belief(judge, spoken, belief):
     for problem in PROBLEMS[:10]:
         best = problem.best
         placed = ((best if right else 1 - best, nats) for right, nats in spoken)
-        verdict = await judge.judge(heard(problem, *placed), QUIET)
-        assert verdict.probs[best] == belief
+        assert (await judge.judge(heard(problem, *placed), QUIET)).probs[best] == belief
 
 
 @each_judge
@@ -111,11 +105,9 @@ async def test_votes_fall_as_often_on_the_truth_as_it_is_believed():
 
 async def test_trusted_agent_is_right_as_often_as_its_insight():
     sim = simulated(PROBLEMS, SimModel(insight=1.0, noise=0.5))
-    protocol = OpenTrust(StatedJudge("sim/quiet"), Agent("sim/it"))
-    right = 0
+    protocol, right = OpenTrust(StatedJudge("sim/quiet"), Agent("sim/it")), 0
     for problem in PROBLEMS:
-        side = problem.question.answers[0]
-        verdict = await protocol.run(problem.question, side, sim)
+        verdict = await protocol.run(problem.question, problem.question.answers[0], sim)
         label = problem.question.answers[problem.best].label
         right += dict(verdict.measures)["chose"] == label
     assert within(right, len(PROBLEMS), (logistic(1.5) + logistic(0.5)) / 2)
@@ -184,14 +176,12 @@ async def test_the_strength_survives_a_limit_of_one_word():
 
 
 async def test_speeches_keep_to_the_limit_and_vary_in_length_around_the_models_own():
-    sim = simulated(SOME, SimModel(words=100))
-    lengths = []
+    sim, lengths = simulated(SOME, SimModel(words=100)), []
     for problem in SOME[:100]:
         turn = await speech(sim, problem, 0, Agent("sim/it", words=150))
         assert not turn.cut
         lengths.append(len(turn.text.split()))
-        short = await speech(sim, problem, 0, Agent("sim/it", words=60))
-        assert not short.cut
+        assert not (await speech(sim, problem, 0, Agent("sim/it", words=60))).cut
     assert 85 <= sum(lengths) / len(lengths) <= 100
     assert max(lengths) - min(lengths) > 40
 
@@ -209,8 +199,7 @@ async def test_an_offered_tool_is_used_at_its_rate_and_its_result_is_spoken_of()
 
 
 async def test_a_tool_that_is_not_offered_is_not_used():
-    sim = simulated(SOME, SimModel(tool_use=1))
-    assert not (await speech(sim, FIRST, 0, SPEAKER)).tools
+    assert not (await speech(simulated(SOME, SimModel(tool_use=1)), FIRST, 0, SPEAKER)).tools
 
 
 async def test_private_thoughts_come_only_where_they_are_allowed_and_stay_private():
@@ -255,8 +244,7 @@ async def test_the_speech_after_a_tool_does_not_ask_for_it_again():
 async def test_speaker_answers_the_rival_speech():
     question = FIRST.question
     first = await SPEAKER.speak(Transcript(question), question.answers[0], QUIET)
-    transcript = Transcript(question, (first,))
-    reply = await SPEAKER.speak(transcript, question.answers[1], QUIET)
+    reply = await SPEAKER.speak(Transcript(question, (first,)), question.answers[1], QUIET)
     assert any(words in reply.text for words in ("speech for", "opponent", "against"))
 
 
@@ -268,8 +256,7 @@ async def test_the_noise_of_speeches_goes_up_as_often_as_down():
 
 
 async def test_the_noise_of_readings_goes_up_as_often_as_down():
-    sim = simulated(SOME, SimModel(insight=0.75, noise=0.5))
-    odds = []
+    sim, odds = simulated(SOME, SimModel(insight=0.75, noise=0.5)), []
     for problem in SOME:
         verdict = await StatedJudge("sim/it").judge(Transcript(problem.question), sim)
         odds.append(round(verdict.probs[problem.best] / verdict.probs[1 - problem.best], 4))

@@ -11,14 +11,10 @@ from msgspec import structs
 from oversight.cache.call import Call, Message, Request
 from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.extensions.simulation import PRESETS, GroundTruth, SimModel, SimProvider
+from oversight.protocols import NaiveJudge, Recorded, StatedJudge, Transcript, labelled
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.mechanisms.open_protocols import Recorded
 from oversight.protocols.prompts.render import answer_body, question_block
-from oversight.protocols.question import labelled
-from oversight.protocols.transcript import Transcript
 from tests.fakes import APPLES, CRATES, laid_out
 from tests.virtual import run
 from tests.world import QUIET, plain, shipments, simulated, within
@@ -76,8 +72,7 @@ async def test_refusals_appear_at_their_rate_and_state_no_strength():
 
 
 async def test_a_reply_longer_than_max_tokens_is_truncated():
-    full = await QUIETLY(speech_call())
-    assert full.outcome == "ok"
+    assert (await QUIETLY(speech_call())).outcome == "ok"
     cut = await QUIETLY(speech_call().changed(max_tokens=20))
     assert (cut.outcome, cut.stop_reason) == ("truncated", "length")
     assert len(cut.text) == 80

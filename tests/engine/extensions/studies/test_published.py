@@ -63,8 +63,7 @@ def test_study_has_its_counts_and_quotes(study):
     problems = {rows[row.conversation].problem for row in included}
     texts = {data.problems[problem].group for problem in problems}
     assert Counter(row.mode for row in included) == {"live": 413}
-    judges = {row.judge for row in included}
-    assert (len(judges), len(problems), len(texts)) == (19, 247, 96)
+    assert (len({row.judge for row in included}), len(problems), len(texts)) == (19, 247, 96)
 
 
 def test_study_scores_equal_the_published_ones(study, command):
@@ -86,11 +85,10 @@ def test_study_scores_equal_the_published_ones(study, command):
         "gain": (1.1530, 0.7497, 1.0110, 1.0378),
     }.items():
         assert [row[key]["value"] for row in brier] == pytest.approx(values, abs=1e-4)
-    pairs = [
+    assert [
         rows["human consultancy", score]["paired"]["value"]
         for score in ("brier", "log", "accuracy")
-    ]
-    assert pairs == pytest.approx([0.5709, 0.9182, 0.45], **CLOSE)
+    ] == pytest.approx([0.5709, 0.9182, 0.45], **CLOSE)
     right = {row["setting"]: row for row in figures["raters"]}
     # The paper counts a belief of one half as wrong: 71 of 96.
     shares = [right[setting]["right"]["value"] for setting in SETTINGS]
@@ -186,10 +184,9 @@ def test_later_judges_of_a_room_agree_as_published(study, command):
     }
     assert sum(steps_of[0]["n"] for steps_of in steps.values()) == 118
     for at, value in ((0, -0.5089), (-1, -0.2690)):
-        total = sum(
+        assert sum(
             steps_of[at]["n"] * steps_of[at]["score"]["value"] for steps_of in steps.values()
-        )
-        assert total / 118 == pytest.approx(value, **CLOSE)
+        ) / 118 == pytest.approx(value, **CLOSE)
     # One belief of one half, which the published .8475 counts as wrong.
     assert sum(
         steps_of[-1]["n"] * steps_of[-1]["right"] for steps_of in steps.values()
