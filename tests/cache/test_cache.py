@@ -81,8 +81,7 @@ async def test_two_processes_on_one_store_are_handed_the_reply_that_was_stored_f
         Cache(store, partial(says, f"reply {n}"), identity=home) for n, store in enumerate(stores)
     ]
     replies = await asyncio.gather(*(cache(CALL) for cache in caches))
-    replay = Cache(stores[0], answers(), identity=home, mode="replay")
-    assert replies == [await replay(CALL)] * 2
+    assert replies == [await Cache(stores[0], answers(), identity=home, mode="replay")(CALL)] * 2
     assert [await cache(CALL) for cache in caches] == replies
     for cache, store in zip(caches, stores, strict=True):
         await cache.close()
@@ -122,8 +121,7 @@ async def test_a_hundred_tasks_that_ask_one_call_at_once_cause_one_call(mode):
 
 async def test_a_cancelled_waiter_does_not_cancel_the_flight_for_others():
     gate = Gate()
-    cache = Cache(MemoryStore(), gate, identity=home)
-    first, second = await waiters(cache, 2)
+    first, second = await waiters(Cache(MemoryStore(), gate, identity=home), 2)
     first.cancel()
     await asyncio.wait([first])
     gate.open.set()
@@ -188,8 +186,7 @@ async def test_a_continued_refresh_repeats_all_calls_except_its_refreshed_ones(c
     for run, call in zip("78", calls(2), strict=True):
         await Cache(store, inner, identity=home, clock=lambda: clock, run_id=run)(call)
     for run, call in zip("78", calls(4)[2:], strict=True):
-        began = Cache(store, inner, identity=home, mode="refresh", run_id=run)
-        await began(call)
+        await Cache(store, inner, identity=home, mode="refresh", run_id=run)(call)
     going_on = Cache(store, inner, identity=home, mode="refresh", run_id="7")
     assert [(await going_on(call)).text for call in calls(4)] == ["4", "5", "2", "6"]
 
@@ -448,8 +445,7 @@ async def test_calls_of_one_turn_are_looked_up_together_while_the_store_lacks_th
     store, inner = Looked(), answers()
     first, *others = calls(12)
     await ask_all(Cache(store, inner, identity=home), others[:4])
-    damaged = store_key(others[4].address, "here/v1")
-    store.put_many([(damaged, b"damaged")])
+    store.put_many([(store_key(others[4].address, "here/v1"), b"damaged")])
     paid = len(inner.calls)
     store.together.clear()
     async with Cache(store, inner, identity=home) as cache:

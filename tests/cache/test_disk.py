@@ -228,8 +228,7 @@ def beginning(call: Call) -> str:
 
 
 def about(passage: str, n: int = 1) -> Call:
-    system = Message("system", f"{passage} " * 999 + "Rules.")
-    return FULL.changed(messages=(system,), max_tokens=n)
+    return FULL.changed(messages=(Message("system", f"{passage} " * 999 + "Rules."),), max_tokens=n)
 
 
 async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
@@ -308,8 +307,7 @@ def test_recovery_keeps_apart_replies_and_passages_whatever_their_rows_say(folde
     ((lost,),) = sql(folder, "SELECT min(key) FROM Cache WHERE raw = 0")
     sql(folder, "UPDATE Cache SET value = zeroblob(99) WHERE key = ?", lost)
     # One bit of a row's head is the difference between the two.
-    reply = min(entries)
-    sql(folder, "UPDATE Cache SET raw = 0 WHERE key = ?", reply)
+    sql(folder, "UPDATE Cache SET raw = 0 WHERE key = ?", min(entries))
     texts = "SELECT max(key) FROM Cache WHERE length(key) = 64"
     sql(folder, f"UPDATE Cache SET raw = 1 WHERE key = ({texts})")
     with closing(DiskStore(folder)) as store:

@@ -78,8 +78,7 @@ def test_a_call_and_its_reply_come_back_equal(call, reply):
 
 @pytest.mark.parametrize("clock", [-3 * 10**9, -1, 0, 10**15, 2**70])
 def test_a_clock_that_is_wrong_costs_no_reply(clock):
-    value = new_entry(KEY, FULL, REPLY, "here/v1", clock).packed().to_bytes()
-    record = read_entry(KEY, value)
+    record = read_entry(KEY, new_entry(KEY, FULL, REPLY, "here/v1", clock).packed().to_bytes())
     record.check()
     assert 0 <= record.stored_at <= 253_370_764_800
 
@@ -169,7 +168,6 @@ def test_layouts_of_records_and_stores_are_pinned():
 
 
 def test_a_record_that_was_packed_with_this_dictionary_stays_readable():
-    key = store_key(FIRST.address, "here/v1")
-    record = read_entry(key, bytes.fromhex(PACKED_ONCE))
+    record = read_entry(store_key(FIRST.address, "here/v1"), bytes.fromhex(PACKED_ONCE))
     record.check()
     assert (record.call(), record.reply()) == (FIRST, structs.replace(REPLY, call=FIRST.address))

@@ -74,8 +74,7 @@ class FaultyProvider:
             if fault is not None:
                 raise fault
             self.answered += 1
-            reply = opinion(call)
-            return Reply(reply.text, usage=Usage(200, 50))
+            return Reply(opinion(call).text, usage=Usage(200, 50))
         finally:
             self.in_flight[address] -= 1
 

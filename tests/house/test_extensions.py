@@ -45,8 +45,7 @@ def python(copy: Path, *words: str) -> str:
 
 
 def test_the_core_runs_without_any_extension(tmp_path):
-    copy = without(EXTENSIONS, tmp_path / "copy")
-    lines = python(copy, "-m", "tests.core_run").splitlines()
+    lines = python(without(EXTENSIONS, tmp_path / "copy"), "-m", "tests.core_run").splitlines()
     assert lines[-1] == "extensions:"
 
 

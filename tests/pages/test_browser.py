@@ -238,8 +238,7 @@ def test_prompt_of_the_judge_is_shown_in_full(page: Any, run: str, hard: Path) -
         call = next(recorded for recorded in reversed(cell.calls) if recorded.role == "judge")
         request, _ = reader.stored(call) or (None, None)
     assert request
-    visit = Visit(page, f"{run}/row/30/problem/2")
-    visit.link("full text that the judge read")
+    Visit(page, f"{run}/row/30/problem/2").link("full text that the judge read")
     texts = page.locator(".call details:not(.reply details) .raw").all_text_contents()
     assert texts == [message.text for message in request.messages]
 

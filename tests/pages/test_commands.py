@@ -101,8 +101,7 @@ def test_site_replaces_only_an_earlier_site(site: Path, small: Path, tmp_path: P
     copy = Path(copytree(site, tmp_path / "site"))
     written = within("view", small, "--write", copy, "--transcripts", "5", cwd=tmp_path)
     assert written.code == 0 and "5 transcripts" in written.err, written.err
-    pages = "".join(map(unpacked, copy.glob("row-*.html")))
-    assert pages.count('<section class="reading"') == 5
+    assert "".join(map(unpacked, copy.glob("row-*.html"))).count('<section class="reading"') == 5
 
 
 @pytest.mark.wire
@@ -123,8 +122,7 @@ def test_failed_cells_are_listed_first_and_counted_by_cause(small: Path, tmp_pat
         at = run.worlds(Place(debated, 5))[0]
         cell = run.cells([at])[at]
     _, second, *_ = cell.calls
-    refused = structs.replace(cell, outcome=Failure("refused", "no", call=second.address))
-    overwrite(mine, [refused])
+    overwrite(mine, [structs.replace(cell, outcome=Failure("refused", "no", call=second.address))])
     with RunReader(mine) as run:
         chosen = telling(run, 9)
         failed = [place for place in chosen if not {*places, at}.isdisjoint(run.worlds(place))]
@@ -377,8 +375,7 @@ def test_cost_limit_of_a_probe_counts_earlier_probes(tmp_path: Path) -> None:
     sweep = "judges: openai/gpt-4o-mini\nprotocols: naive_judge\n"
     nowhere = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
     loaded = load_sweep(sweep_file(sweep), nowhere)
-    paid = replace(sum_usage(()), dollars=2.0)
-    note_paid(tmp_path, {"openai/gpt-4o-mini": paid})
+    note_paid(tmp_path, {"openai/gpt-4o-mini": replace(sum_usage(()), dollars=2.0)})
     call = Call(Request("openai/gpt-4o-mini", (Message("user", "?"),)), (0,))
 
     async def asked(ask: Ask, later: object) -> None:

@@ -81,8 +81,7 @@ async def test_ten_thousand_turns_are_split_into_pages_of_a_hundred(tmp_path: Pa
     assert (first.pages, first.lines[0][0].number, last.lines[-1][0].number) == (100, 1, 10_000)
     for one in (first, last):
         assert len(one.lines) == 100
-        at = {"row": 1, "turns": one.page}
-        assert len(made_page(run, "reading", **at).encode()) < MOST_BYTES
+        assert len(made_page(run, "reading", row=1, turns=one.page).encode()) < MOST_BYTES
     assert len(calls_section(first, ServerLinks("run")).encode()) < MOST_BYTES
 
 

@@ -56,8 +56,7 @@ def test_report_shows_its_overview_in_a_sandboxed_frame(report):
 
 
 def test_transcripts_are_a_page_in_a_notebook_and_text_elsewhere(report: Report) -> None:
-    problem = report.reader.problems[0].id
-    transcripts = report.read(problem, protocol="debate")
+    transcripts = report.read(report.reader.problems[0].id, protocol="debate")
     asd = re.search(r"ASD for the truth \(brier\): (\S+)", str(transcripts))
     page = inner(transcripts._repr_html_())
     assert "Debater A" in page and asd and f">{asd[1].replace('-', '−')}</b>" in page

@@ -81,8 +81,7 @@ def test_refusal_and_end_pages_pass_axe(page: Any, tmp_path: Path) -> None:
         begin(page, links[0])
         page.evaluate("document.querySelectorAll('[required]').forEach(e => e.required = false)")
         save(page)
-        alert = page.get_by_role("alert").filter(has_text="give a percentage for (A)")
-        alert.wait_for()
+        page.get_by_role("alert").filter(has_text="give a percentage for (A)").wait_for()
         assert violations(page) == []
         page.evaluate("document.querySelector('[name=ticket]').value = '0000000000000000'")
         filled(page)

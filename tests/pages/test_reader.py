@@ -108,8 +108,7 @@ def test_key_focuses_the_turn_that_moved_the_judge_most(page: Any, run: str, fou
     assert page.locator(".worlds .common").count() == 1, "the question of the client"
     assert page.locator(".worlds .belief").count() == 5
     with RunReader(four) as reader:
-        one = read(reader, Place(1, 1))
-        advice = probe_advice(reader, one)
+        advice = probe_advice(reader, read(reader, Place(1, 1)))
     page.goto(f"{run}{DEBATE}/1")
     assert advice and advice[1] == "about 16 calls, simulated"
     assert page.locator("[data-copy^=oversight]").get_attribute("data-copy") == advice[0]

@@ -104,8 +104,7 @@ def test_each_delimiter_marks_a_block(block: str) -> None:
 
 
 def test_quotes_are_marked_within_rendered_text() -> None:
-    text = "he **said so** and $x$ too"
-    markup = rendered(text, [TextMark(3, 18, "verified")])
+    markup = rendered("he **said so** and $x$ too", [TextMark(3, 18, "verified")])
     assert '<strong><span class="verified part">said so</span></strong>' in markup
     assert markup.count('<span class="verified"></span>') == 1
     split = rendered("a $x y$ *b*", [TextMark(0, 4, "verified")])

@@ -181,8 +181,7 @@ def test_another_store_is_refused_before_the_first_call(tmp_path, calm):
         assert bench.cut(vendor, 25).wait() == 130
         sent_before = len(vendor.book)
         bench.store = other
-        message = bench.ends(2)
-        assert f"{other} is another store than ~/store, in which" in message
+        assert f"{other} is another store than ~/store, in which" in bench.ends(2)
         assert len(vendor.book) == sent_before
         bench.complete("--allow-missing-replies")
         bench.complete()

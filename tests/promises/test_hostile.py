@@ -85,7 +85,6 @@ def test_hostile_transcripts_forge_nothing_and_move_no_cursor(campaign, tmp_path
         prompts = vendor.prompts()
     transcripts = len(bench.lines())
     assert transcripts == problems * 6
-
     for texts in prompts:
         text = "\n".join(texts)
         assert len(LIVE.findall(text)) == len(OURS.findall(text)), text
@@ -93,7 +92,6 @@ def test_hostile_transcripts_forge_nothing_and_move_no_cursor(campaign, tmp_path
         assert text.count("<instructions task=") == text.count("</instructions>") == 1
         assert text.count("<question>") == text.count("</question>") == 1
         assert text.count("<answer label=") == text.count("</answer>") == 2
-
     counts = [orjson.loads(line).get("counts", {}) for line in bench.lines()]
     forged = sum(count.get("forged", 0) for count in counts)
     assert forged >= sum(bool(count) for count in counts) > 0
@@ -102,7 +100,6 @@ def test_hostile_transcripts_forge_nothing_and_move_no_cursor(campaign, tmp_path
     for file in (bench.run / "report").iterdir():
         assert not UNSHOWN.search(file.read_text()), file
         assert "<script" not in file.read_text()
-
     for id in ids[: campaign.size(2, 20)]:
         screen = _on_a_terminal(bench, "show", str(bench.run), "--", id)
         assert not UNSHOWN.search(screen), repr(UNSHOWN.search(screen))

@@ -175,8 +175,7 @@ def _where(written: bytes) -> str:
     joined = re.sub(rb"[\s\xe2\x94\x82\xe2\x95\xb0\xe2\x95\xad|]", b"", written)
     for start in range(3):
         # Base64 of it inside something else, at each of the three ways it can fall.
-        encoded = base64.b64encode(b"x" * start + CANARY.encode())
-        inner = encoded[4 if start else 0 : -4]
+        inner = base64.b64encode(b"x" * start + CANARY.encode())[4 if start else 0 : -4]
         if inner in joined:
             return "base64"
     forms = {"raw": CANARY, "url-encoded": quote(CANARY, safe=""), "part": "sk-canary"}

@@ -232,8 +232,7 @@ def test_a_fifth_refused_and_a_tenth_broken_loses_no_cell_and_no_request(desk, c
     desk.file.write_text(desk.file.read_text().replace("deadline: 20", "deadline: 120"))
     (desk.folder / "storm.yaml").write_text(f"{WEATHER}seed: {campaign.seed}\n")
     flags = ["--limit", f"{campaign.size(2, 25)}", "--rehearse", "storm.yaml", "--speed", "40"]
-    ran = within("plan", "sweep.yaml", *flags, "--json", cwd=desk.folder)
-    parsed = json.loads(ran.out)
+    parsed = json.loads(within("plan", "sweep.yaml", *flags, "--json", cwd=desk.folder).out)
     run, total, server = parsed["rehearsal"], parsed["total"], parsed["rehearsal"]["server"]
     stored = sum(count for _, count in total["outcomes"])
     fates = {"failed": 0, "unconfirmed": 0, "unsent": 0}

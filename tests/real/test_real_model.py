@@ -144,7 +144,6 @@ def test_mechanisms_end_and_replay_to_the_byte_without_a_server(place, campaign,
     run_checked(place, "mechanisms")
     assert {each.protocol for each in outcomes(place / "run") if each.probs is not None}
     before = written(place / "run")
-
     again = oversight("replay", "run", cwd=place, **without_weights)
     assert again.code == 0, again.err
     assert written(place / "run") == before
@@ -201,7 +200,6 @@ def test_kill_9_takes_the_server_along_and_nothing_is_paid_twice(place):
     assert paid.stored == all_held
     assert paid.sent - paid.stored <= SLOTS, "only what was in flight when it was killed"
     whole = written(place / "run")
-
     fresh = oversight("run", "killed.yaml", "--run-folder", "fresh", "--cache", "replay", cwd=place)
     assert fresh.code in (0, 1), fresh.err
     assert sorted(written(place / "fresh").splitlines()) == sorted(whole.splitlines())

@@ -215,16 +215,14 @@ async def test_a_prefix_grows_cold_unless_it_is_used():
         await asyncio.sleep(pause)
         await fan_out(ask, [call(n) for n in range(2)])
     pairs = arrivals(server)[1:]
-    apart = [round(b - a) for a, b in zip(pairs[::2], pairs[1::2], strict=True)]
-    assert apart == [0, 0, 0, 1]
+    assert [round(b - a) for a, b in zip(pairs[::2], pairs[1::2], strict=True)] == [0, 0, 0, 1]
 
 
 def test_vendors_keep_long_marked_prefixes_with_their_tools():
     short, long = call(0, "Who?"), call(0, LONG)
     assert kept_prefix(short) is None
     assert kept_prefix(long) == kept_prefix(call(1, LONG)) is not None
-    tool = ToolSpec("calculator", "computes", "{}")
-    armed = Call(Request(CLAUDE, long.messages, tools=(tool,)))
+    armed = Call(Request(CLAUDE, long.messages, tools=(ToolSpec("calculator", "computes", "{}"),)))
     assert kept_prefix(armed) not in (None, kept_prefix(long))
     # OpenAI caches prefixes automatically, and charges nothing for writing them.
     assert kept_prefix(Call(Request("openai/gpt-4o", long.messages))) is None

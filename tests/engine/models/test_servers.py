@@ -221,8 +221,7 @@ def test_a_prompt_that_would_be_cut_is_never_sent(place, command):
         ran = command("run", file, "--limit", "1", "--run-folder", "run", "--set", at)
         assert [request.path for request in requests] == ["/props"]
     assert ran.code == 1
-    outcomes = (place / "run" / "outcomes.jsonl").read_text()
-    assert "exceed the 512 of its server" in outcomes
+    assert "exceed the 512 of its server" in (place / "run" / "outcomes.jsonl").read_text()
 
 
 async def test_each_prompt_has_to_fit_whatever_went_before(place):
@@ -240,8 +239,7 @@ def test_no_more_calls_go_out_at_once_than_the_server_has_places(place, command)
 
     async def width(*overrides: str) -> int | None:
         with telling(PROPS) as (url, _):
-            opened = open_sweep(file, (f"providers.llamacpp.base_url={url}/v1", *overrides))
-            models = router(opened)
+            models = router(open_sweep(file, (f"providers.llamacpp.base_url={url}/v1", *overrides)))
             await models.servers.fetch_info("llamacpp/m")
             return models._sender("llamacpp/m").limiter._set.concurrency
 

@@ -333,8 +333,7 @@ async def test_a_cancelled_call_leaves_the_provider_usable(line):
 
 def shown(exc: BaseException, way: TracebackType | None) -> str:
     """An exception as the most talkative of loggers shows it: with all locals on its way."""
-    described = traceback.TracebackException(type(exc), exc, way, capture_locals=True)
-    return "".join(described.format())
+    return "".join(traceback.TracebackException(type(exc), exc, way, capture_locals=True).format())
 
 
 def shown_here(caught: pytest.ExceptionInfo[EngineError]) -> str:

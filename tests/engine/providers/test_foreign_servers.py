@@ -56,8 +56,7 @@ async def asgi(scope: Any, receive: Any, send: Any) -> None:
 @asynccontextmanager
 async def by_uvicorn(folder: Path) -> AsyncIterator[str]:
     uvicorn = pytest.importorskip("uvicorn")
-    config = uvicorn.Config(asgi, log_level="error", lifespan="off", ws="none")
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(uvicorn.Config(asgi, log_level="error", lifespan="off", ws="none"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = threading.Thread(target=server.run, args=([listener],))
         serving.start()

@@ -70,8 +70,7 @@ async def test_connection_is_reused_after_answers_with_unique_ids(fields, opened
     answers = [http("200 OK", fields.format(n), b"hi") for n in range(PROVEN + 5)]
     async with served(*answers) as (client, url, requests):
         for _ in answers:
-            answer = client.read(await client.send(Target("POST", url, {}), b"body"))
-            assert answer.body == b"hi"
+            assert client.read(await client.send(Target("POST", url, {}), b"body")).body == b"hi"
     assert len(requests) == opened
 
 
@@ -382,8 +381,7 @@ async def test_408_read_together_with_an_answer_is_harmless(behind, logged, capl
     answers[PROVEN] += behind
     async with served(*answers) as (client, url, requests):
         for _ in answers:
-            answer = client.read(await client.send(Target("POST", url, {}), b"body"))
-            assert answer.body == b"hi"
+            assert client.read(await client.send(Target("POST", url, {}), b"body")).body == b"hi"
     assert ("nobody had asked for" in caplog.text) is logged and len(requests) == PROVEN + 1
 
 

@@ -249,8 +249,7 @@ def calls_of(problem: str, model: str) -> list[Call]:
     judge, agent = StatedJudge(model, reads_passage=True), Agent(model)
 
     def script(call: Call) -> str:
-        task_prompt = prompt(call)
-        is_statement = task_prompt.task == "statement"
+        is_statement = prompt(call).task == "statement"
         return ("Yes: 60%\nNo: 40%" if is_statement else "A: 60%\nB: 40%") if call.model else "So."
 
     ask = Scripted(script)

@@ -219,8 +219,7 @@ def test_tool_calls_are_kept_as_written_and_marks_on_them_go_back_with_them():
 
 def test_commentary_is_not_part_of_the_answer():
     remark = item(words("Thinking about it."), phase="commentary")
-    final = item(words("4"), phase="final_answer")
-    assert read(RESPONSES, response(remark, final)).text == "4"
+    assert read(RESPONSES, response(remark, item(words("4"), phase="final_answer"))).text == "4"
     assert read(RESPONSES, response(remark)).text == "Thinking about it."
 
 
@@ -317,8 +316,7 @@ def test_logprobs_are_best_first_as_they_came_and_may_be_fewer_than_asked():
     ]
     expected = (Token("A", 1e-9, (("A", 1e-9), ("B", -20.5))), Token(".", -0.5))
     assert read(CHAT, chat(logprobs={"content": scored, "refusal": None})).logprobs == expected
-    body = response(item(words("A.", logprobs=scored)))
-    assert read(RESPONSES, body).logprobs == expected
+    assert read(RESPONSES, response(item(words("A.", logprobs=scored)))).logprobs == expected
     for none in (None, {}, {"content": None}, {"content": []}):
         assert read(CHAT, chat(logprobs=none)).logprobs == ()
 

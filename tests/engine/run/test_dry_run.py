@@ -67,8 +67,7 @@ async def test_a_walk_sees_each_different_call_of_both_worlds_once():
 
 async def test_a_walk_asks_what_the_sweep_would_ask_if_models_said_the_same():
     sweep = sweep_of(Debate(JUDGE, BestOf(2, AGENT, JUDGE), rounds=1))
-    provider = stand_ins(sweep, PRESETS)
-    run = Scripted(provider.reply)
+    run = Scripted(stand_ins(sweep, PRESETS).reply)
     for cell in sweep.cells():
         answers = cell.problem.question.answers
         await cell.row.protocol.run(

@@ -21,8 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("noted")
     problem = labelled("p", "Which?", [("yes", "", 1.0), ("no", "", -1.0)])
     judge = NaiveJudge(StatedJudge("sim/judge"))
-    result = run([judge], [problem], store=place / "store", folder=place / "run", quiet=True)
-    return result.folder
+    return run([judge], [problem], store=place / "store", folder=place / "run", quiet=True).folder
 
 
 @pytest.fixture

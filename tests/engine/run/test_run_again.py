@@ -60,8 +60,7 @@ def test_measures_are_printed_only_with_the_option(place, command):
     folder = only_run(place)
     output = command("report", folder, "--measures").out
     table = output.partition("measures: means by what the agent argued for")[2]
-    rows = [line for line in table.splitlines() if " accepted " in line]
-    assert len(rows) == 2, "one an agent"
+    assert len([line for line in table.splitlines() if " accepted " in line]) == 2, "one an agent"
     assert "accepted" not in ran.out
     assert output.startswith(ran.out.partition("no interval")[0].strip())
     results = json.loads(command("report", folder, "--json").out)["rows"]

@@ -145,8 +145,7 @@ def test_a_folder_of_the_users_is_never_written_into(tmp_path, theirs):
     assert strange in message and (
         "not a run folder" in message or "not the database of a run" in message
     )
-    by_name = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    assert by_name == theirs
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == theirs
 
 
 @pytest.mark.parametrize("names", [(), (SWEEP,), (SWEEP, RUN_DB)])

@@ -236,8 +236,7 @@ def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same
     def after(first: Failure, *succeeded: None) -> int:
         """Cells of the row that begin, one at a time."""
         earlier: Any = [(row, end) for end in (*[alike] * FAILED_ALIKE, *succeeded)]
-        cells = InOrder(c for c in GRID.cells() if c.row is row)
-        schedule = StagedStart(cells, ROWS, earlier)
+        schedule = StagedStart(InOrder(c for c in GRID.cells() if c.row is row), ROWS, earlier)
         started = 0
 
         async def attempted(cell: Cell) -> RecordedCell:

@@ -73,8 +73,7 @@ def test_nothing_goes_to_another_machine_in_the_clear(url, monkeypatch):
 
 
 def prepare(folder: Path, providers: dict[str, dict[str, str]], roles: Sequence[tuple[str, str]]):
-    document = Document.parse("", "s.yaml")
-    directory = Directory(document, {}, providers, (), environment(folder))
+    directory = Directory(Document.parse("", "s.yaml"), {}, providers, (), environment(folder))
     Router(directory, roles, Accounting(listed()), StopToken())
 
 

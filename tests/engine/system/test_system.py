@@ -102,8 +102,7 @@ def test_with_few_open_files_nothing_that_was_answered_is_lost(tmp_path, files, 
 @pytest.mark.parametrize("files", [24, 32])
 def test_with_too_few_open_files_nothing_is_asked(tmp_path, files):
     with Vendor(latency=0.1) as vendor:
-        bench = bench_of(tmp_path, vendor.url, "compatible/lab", (files, files))
-        refused = bench.start()
+        refused = bench_of(tmp_path, vendor.url, "compatible/lab", (files, files)).start()
         assert refused.wait() == 2, refused.told
         assert f"may have {files} open files" in refused.told and "ulimit -n" in refused.told
         assert "Traceback" not in refused.told and vendor.book == []

@@ -201,8 +201,7 @@ def test_free_models_run_under_any_cap():
 @pytest.mark.parametrize("cap", [0.004, 0.0149, 0.25, 1.006])
 @pytest.mark.parametrize("worst", [0.0108, 0.3, 7.001])
 def test_the_cap_that_is_advised_lets_the_next_call_out(spent, cap, worst):
-    message = Budget(cap, spent).reached(worst)
-    advised = float(message.rpartition("--max-cost ")[2])
+    advised = float(Budget(cap, spent).reached(worst).rpartition("--max-cost ")[2])
     assert Budget(advised, spent).fits(worst)
 
 

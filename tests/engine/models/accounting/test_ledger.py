@@ -78,7 +78,6 @@ async def test_p12_stored_failed_and_unconfirmed_add_up_to_the_servers_requests(
         )
 
     server = Server(latency=0.5, fault=fault, tokens=lambda call: (300, 20))
-
     ledger, ends = Ledger(), []
     endpoint = sender(server, limits, random.Random(seed).random, model=MODEL, ledger=ledger)
 

@@ -163,8 +163,7 @@ protocols: {naive_judge: , debate: {rounds: 1}}
 def test_public_prices_cover_the_grid_of_the_paper(tmp_path):
     """Six of these seven models are public; the seventh has left its vendor's list."""
     (tmp_path / "grid.yaml").write_text(GRID)
-    plan = within("plan", "grid.yaml", "--json", cwd=tmp_path)
-    models = json.loads(plan.out)["plan"]["models"]
+    models = json.loads(within("plan", "grid.yaml", "--json", cwd=tmp_path).out)["plan"]["models"]
     assert [model["model"] for model in models if model["cost"] is None] == [
         "openrouter/x-ai/grok-4.1-fast"
     ]

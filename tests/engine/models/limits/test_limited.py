@@ -31,8 +31,7 @@ def estimated(call):
 
 def used(book, per_minute, amount):
     """The part of a budget that was used between the first request and the last."""
-    total = sum(amount(request) for request in book)
-    return total / ((book[-1].at - book[0].at) * per_minute / 60)
+    return sum(amount(request) for request in book) / ((book[-1].at - book[0].at) * per_minute / 60)
 
 
 @pytest.mark.wire
@@ -126,8 +125,7 @@ def test_concurrency_is_never_exceeded_and_always_used():
 
 @virtually
 async def test_slots_are_held_only_around_the_wire():
-    server = Server(latency=1.0)
-    limited = sender(server, Limits(requests=60, concurrency=1))
+    limited = sender(Server(latency=1.0), Limits(requests=60, concurrency=1))
     asks = [asyncio.create_task(limited(call_of(10, n))) for n in range(3)]
     await asyncio.sleep(0.5)
     assert limited.limiter.statistics().in_flight == 1
@@ -262,8 +260,7 @@ async def test_a_request_counts_towards_the_limit_only_if_it_left(fault, again):
 
 @virtually
 async def test_limits_that_the_server_tells_fill_what_the_sweep_file_leaves_open():
-    server = Server(latency=0.0)
-    limited = sender(server, Limits(requests=60))
+    limited = sender(Server(latency=0.0), Limits(requests=60))
     limited.limiter.learn(Limits(requests=6_000))
     await ask_all_at_once(limited, [call_of(10, n) for n in range(30)])
     by_requests = now()
@@ -309,8 +306,7 @@ async def test_tokens_are_gathered_for_few_calls_that_cannot_leave_yet():
 )
 @virtually
 async def test_statistics_name_the_limit_that_binds(limits, speed, text):
-    server = Server(tokens=lambda call: (100, 10))
-    limited = sender(server, limits)
+    limited = sender(Server(tokens=lambda call: (100, 10)), limits)
     calls = [call_of(100, n, 10) for n in range(1_000)]
     asks = asyncio.create_task(ask_all_at_once(limited, calls))
     await asyncio.sleep(60.05)

@@ -160,8 +160,7 @@ def test_time_to_resume_follows_the_servers_delay():
 
 @virtually
 async def test_half_an_hour_of_nothing_but_429s_stops_the_run():
-    server = Server(fault=lambda request: RateLimited("429", 60))
-    retry = sender(server, Limits(requests=600))
+    retry = sender(Server(fault=lambda request: RateLimited("429", 60)), Limits(requests=600))
     with pytest.raises(ProviderDown, match="no answer for 30 minutes; last: 429"):
         await retry(call_of(10))
     assert 1_800 <= now() < 1_900
@@ -170,8 +169,7 @@ async def test_half_an_hour_of_nothing_but_429s_stops_the_run():
 @virtually
 async def test_one_refusal_leaves_nothing_behind():
     refusals = iter([RateLimited("429", 1.0)])
-    server = Server(latency=0.1, fault=lambda request: next(refusals, None))
-    retry = sender(server)
+    retry = sender(Server(latency=0.1, fault=lambda request: next(refusals, None)))
     for _ in range(1_000):
         await retry(call_of(10))
     statistics = retry.limiter.statistics()
@@ -282,8 +280,7 @@ def test_refusals_by_chance_cost_their_pauses_and_no_more(share, least):
 @pytest.mark.wire
 @pytest.mark.parametrize("latency", [in_campaigns(1.0), 4.0])
 def test_refusals_by_chance_cost_little_where_calls_take_longer_than_pauses(latency):
-    server = Refusing(chance(0.05), 0.3, latency)
-    windows = curve(server, Limits(concurrency=50), 50, 240)
+    windows = curve(Refusing(chance(0.05), 0.3, latency), Limits(concurrency=50), 50, 240)
     assert sum(windows[4:]) / len(windows[4:]) >= 0.75 * 50 / latency
 
 
@@ -302,7 +299,6 @@ def test_p9_a_lower_limit_than_stated_is_found_and_kept_with_few_refusals(
     limits, burst, delay, most
 ):
     server = Refusing(bucket(20, burst), delay, latency=0.5)
-    windows = curve(server, limits, 200, 205)
-    settled = windows[6:]
+    settled = curve(server, limits, 200, 205)[6:]
     assert sum(settled) / len(settled) >= 0.9 * 20
     assert len(server.refusals) <= most * len(server.answered)

@@ -138,8 +138,7 @@ async def test_a_deadline_that_passes_in_a_crowd_lowers_the_width_and_fails_no_c
 
 @virtually
 async def test_a_vendor_is_not_asked_again_and_again_where_each_time_may_be_billed():
-    server = Queueing(1, latency=1.0, deadline=2.5)
-    failed = await ask_all(endpoint(server, own=False), 60)
+    failed = await ask_all(endpoint(Queueing(1, latency=1.0, deadline=2.5), own=False), 60)
     assert failed and not any(isinstance(fault, ServerBusy) for fault in failed)
 
 

@@ -94,7 +94,6 @@ def test_user_protocols_run_resume_and_are_reported() -> None:
     assert [row["protocol"] for row in rows] == ["naive judge", "overheard"]
     assert [row["n"] for row in rows] == [3, 3]
     assert (first.folder / "report" / "report.txt").read_text() == first.table() + "\n"
-
     again = run(protocols, shipments(3), name="mine")
     assert len(questions_asked) == once, "a cell that has an outcome is not run again"
     assert (again.folder, again.table()) == (first.folder, first.table())
@@ -218,8 +217,7 @@ def test_report_says_that_ctrl_c_stopped_the_run() -> None:
 def test_default_temperature_is_not_sent_to_models_that_take_none() -> None:
     model = "openai/gpt-6-sol"
     protocols = [Debate(StatedJudge(model), BestOf(2, Agent(model), StatedJudge(model)))]
-    file = python_sweep(Top("x"), shipments(1), protocols, {}, {})
-    (debate,) = file.protocols
+    (debate,) = python_sweep(Top("x"), shipments(1), protocols, {}, {}).protocols
     assert isinstance(debate, Debate) and isinstance(debate.agent, BestOf)
     roles = (debate.judge, debate.agent, debate.agent.agent, debate.agent.judge)
     assert [getattr(role, "temperature") for role in roles] == [None] * 4  # noqa: B009

@@ -51,7 +51,6 @@ def test_commands_runs_sweep_files_problems_and_cells_are_offered(place, finishe
     assert offered("status", "runs/sm") == [f"runs/{finished.folder.name}"]
     assert offered("run", "sw") == ["sweeps/large.yaml"]
     assert offered("plan", "sweeps/") == ["sweeps/large.yaml"]
-
     problems = offered("show", "small", "")
     assert len(problems) == 4
     assert offered("show", finished.folder.name, "--draw", "0", problems[0][:5])[0] == problems[0]

@@ -56,8 +56,7 @@ def test_the_readme_is_short() -> None:
 
 @pytest.mark.wire
 def test_the_protocol_of_the_readme_runs(tmp_path: Path) -> None:
-    output = ran(PROTOCOL, tmp_path)
-    assert re.search(r"^steelman +\d?\.\d\d \[", output, re.MULTILINE)
+    assert re.search(r"^steelman +\d?\.\d\d \[", ran(PROTOCOL, tmp_path), re.MULTILINE)
 
 
 @pytest.mark.wire
@@ -172,5 +171,4 @@ def test_every_sweep_of_the_pages_can_be_run(block: Block) -> None:
     document = Document.parse(block.text, "shown.yaml")
     # The data of the README's are not there.
     problems = None if block.page in PAGES else tuple(shipments(2))
-    file = checked_sweep(document, Path("shown.yaml"), problems)
-    assert len(load_sweep(file, {}).sweep) > 0
+    assert len(load_sweep(checked_sweep(document, Path("shown.yaml"), problems), {}).sweep) > 0

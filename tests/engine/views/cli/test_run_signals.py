@@ -45,8 +45,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The outcomes of the slow sweep when nothing disturbs it."""
     place = tmp_path_factory.mktemp("undisturbed")
     (place / "slow.yaml").write_text(SLOW)
-    ran = oversight("run", "slow.yaml", *FAST, cwd=place)
-    assert ran.code == 0
+    assert oversight("run", "slow.yaml", *FAST, cwd=place).code == 0
     return written(only_run(place))
 
 

@@ -36,8 +36,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         values = (1.0, *[-1.0] * (count - 1))
         problem = Problem("q", Question("How many?", answers), values)
         write_jsonl([problem], place / f"{count}.jsonl")
-        ran = run_in(place, f"{count}.yaml", SWEEP.format(count=count))
-        assert ran.code == 0
+        assert run_in(place, f"{count}.yaml", SWEEP.format(count=count)).code == 0
     return place
 
 
