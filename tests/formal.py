@@ -80,8 +80,7 @@ def formulas(rng: random.Random) -> Instance:
     gates = {"and": bool.__and__, "or": bool.__or__, "xor": bool.__xor__}
     first, second = rng.choice(list(gates)), rng.choice(list(gates))
     inner = gates[first](x, y)
-    outer = gates[second](inner, z)
-    part = f"{names[0]} {first} {names[1]}"
+    outer, part = gates[second](inner, z), f"{names[0]} {first} {names[1]}"
     inside = {v: f"({part}) is {v}." for v in (True, False)}
     claims = {v: f"The formula is {v}." for v in (True, False)}
     answers, truth = _answers(rng, str(outer), str(not outer))

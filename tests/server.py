@@ -103,8 +103,7 @@ async def ask_in_lanes(ask: Ask, lanes: int, goes_on: Callable[[], bool]) -> Non
 
 def sent_inside(sent: Iterable[float], refusals: list[float], delay: float) -> int:
     """How many calls were sent while a refusal's `delay` (s) was not over. refusals: in order."""
-    hair = 1e-6
-    inside = 0
+    hair, inside = 1e-6, 0
     for at in sent:
         latest = bisect_left(refusals, at - hair) - 1
         inside += latest >= 0 and at < refusals[latest] + delay - hair

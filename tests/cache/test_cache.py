@@ -141,8 +141,7 @@ async def test_a_flight_that_everybody_left_still_lands_and_is_saved():
 
 
 async def test_an_exception_reaches_all_waiting_calls_and_is_not_stored():
-    store = MemoryStore()
-    replies = iter([ConnectionError("reset"), Reply("48")])
+    store, replies = MemoryStore(), iter([ConnectionError("reset"), Reply("48")])
 
     async def flaky(call):
         reply = next(replies)

@@ -107,8 +107,7 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(folder, tmp_
 def test_flipped_bytes_are_refused_or_survived_by_a_store_that_writes(folder, tmp_path):
     entries = {f"{n:03}": random.Random(n).randbytes(300) for n in range(20)}
     filled(folder, entries)
-    content = (folder / STORE_FILE).read_bytes()
-    chance = random.Random(21)
+    content, chance = (folder / STORE_FILE).read_bytes(), random.Random(21)
     for trial in range(25):
         copy = tmp_path / f"copy{trial}"
         flip_a_bit(copy, content, chance)

@@ -353,8 +353,7 @@ def test_import_leaves_out_damaged_replies_of_others_and_replaces_its_own():
 
 
 def test_replies_without_requests_are_taken_only_when_allowed(file, tmp_path):
-    store = filled(3)
-    stage = tmp_path / "stage"
+    store, stage = filled(3), tmp_path / "stage"
     stage.mkdir()
     portable.stage_replies(store, store.keys(), stage, requests=False)
     portable.write_members(stage, file, "run", {})

@@ -129,8 +129,7 @@ class Simulation:
         assert self.full or len(self.store) == provider.answered == cache.statistics.new
         assert provider.most <= (self.limits.concurrency or provider.most), "too many at once"
         if self.limits.requests is not None:
-            rate = self.limits.requests / 60
-            times = [(at, 1.0) for at in provider.at]
+            rate, times = self.limits.requests / 60, [(at, 1.0) for at in provider.at]
             for window in (1.0, 10.0, 60.0):
                 assert busiest(times, window) <= rate * window + max(1.0, rate) + 1, "too fast"
         if budget is not None:

@@ -19,12 +19,10 @@ VALUES = (
 
 @pytest.mark.campaign
 def test_a_mangled_sweep_file_is_read_or_refused_with_its_fault(campaign, tmp_path):
-    chance = random.Random(campaign.seed)
-    good = STARTER.read_text(encoding="utf-8")
+    chance, good = random.Random(campaign.seed), STARTER.read_text(encoding="utf-8")
     read = refused = 0
     for number in range(campaign.size(100, 2000)):
-        text = _mangled_text(good, chance)
-        path = tmp_path / "sweep.yaml"
+        text, path = _mangled_text(good, chance), tmp_path / "sweep.yaml"
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
         try:
             open_sweep(path, limit=2)

@@ -58,15 +58,10 @@ def test_a_public_name_is_defined_once_in_its_package():
 
 EXTENSION_WORDS = re.compile(r"batch|people|person|human", re.IGNORECASE)
 ABOUT_EXTENSIONS = {
-    "engine/models/accounting/prices.py": 9,
-    "engine/models/directory.py": 3,
-    "engine/providers/vendors.py": 2,
-    "engine/run/later.py": 4,
-    "engine/run/record/capture.py": 3,
-    "engine/run/record/values.py": 2,
-    "engine/run/settings.py": 3,
-    "engine/run/reader.py": 2,
-}
+    "engine/models/accounting/prices.py": 9, "engine/models/directory.py": 3,
+    "engine/providers/vendors.py": 2, "engine/run/later.py": 4, "engine/run/record/capture.py": 3,
+    "engine/run/record/values.py": 2, "engine/run/settings.py": 3, "engine/run/reader.py": 2,
+}  # fmt: skip
 """Lines of the core about batches and people: prices, settings and origins of replies."""
 
 
@@ -83,16 +78,10 @@ def test_core_knows_no_extension():
 
 
 READ_MODELS = (
-    "cache",
-    "protocols",
-    "engine/run",
-    "engine/views/pages",
-    "engine/analysis/reports",
-    "engine/extensions/datasets",
-    "engine/extensions/inspect",
-    "engine/extensions/people",
+    "cache", "protocols", "engine/run", "engine/views/pages", "engine/analysis/reports",
+    "engine/extensions/datasets", "engine/extensions/inspect", "engine/extensions/people",
     "engine/extensions/simulation",
-)
+)  # fmt: skip
 
 MAY = {
     "a pattern one character long": ("protocols/quotes.py", "engine/views/pages/marked_text.py"),
@@ -114,25 +103,15 @@ MAY = {
         "engine/extensions/people/task.py",
     ),
     "no model wrote it": (
-        "cache/portable.py",
-        "protocols/protocol.py",
-        "protocols/question.py",
-        "protocols/datasets/columns.py",
-        "protocols/datasets/gsm8k.py",
-        "protocols/datasets/jsonl.py",
-        "protocols/datasets/leak.py",
-        "protocols/datasets/forms.py",
-        "protocols/datasets/rows.py",
-        "protocols/datasets/study.py",
-        "protocols/prompts/prompt_set.py",
-        "engine/extensions/inspect/logs.py",
-        "engine/run/folders.py",
-        "engine/run/loaded_sweep.py",
-        "engine/run/settings.py",
-        "engine/run/settings.py",
-        "engine/extensions/people/rating.py",
+        "cache/portable.py", "protocols/protocol.py", "protocols/question.py",
+        "protocols/datasets/columns.py", "protocols/datasets/gsm8k.py",
+        "protocols/datasets/jsonl.py", "protocols/datasets/leak.py", "protocols/datasets/forms.py",
+        "protocols/datasets/rows.py", "protocols/datasets/study.py",
+        "protocols/prompts/prompt_set.py", "engine/extensions/inspect/logs.py",
+        "engine/run/folders.py", "engine/run/loaded_sweep.py", "engine/run/settings.py",
+        "engine/run/settings.py", "engine/extensions/people/rating.py",
     ),
-}
+}  # fmt: skip
 """Modules that may use `re`, by reason."""
 
 

@@ -18,14 +18,9 @@ CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrom
 AXE = Path(__file__).parent / "vendored" / "axe.min.js"
 
 QUIET = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
 
 
 @contextmanager

@@ -64,8 +64,7 @@ def at_desk(
 
 
 def voted() -> Call:
-    judge = VotesJudge(MODEL)
-    question = shipment(1).question
+    judge, question = VotesJudge(MODEL), shipment(1).question
     transcript = Transcript(question).then(
         Turn(
             "Consultant",
@@ -79,8 +78,7 @@ def voted() -> Call:
 
 
 def spoken(form: str = "") -> Call:
-    question = shipment(3 if form else 2).question
-    prompt = "You argue for (A)."
+    question, prompt = shipment(3 if form else 2).question, "You argue for (A)."
     request = laid_out("These are the rules.", Transcript(question), "argue", prompt, "A", words=50)
     shape = ResponseFormat("challenge", form) if form else None
     return Call(Request(MODEL, request, response_format=shape), (0,))
@@ -94,12 +92,9 @@ def several() -> Call:
 
 
 TASKS: Mapping[str, Call] = {
-    "two answers": judgement(shipment(0).question, 0),
-    "four answers": several(),
-    "a vote": voted(),
-    "a speech": spoken(),
-    "a form": spoken(FORM),
-}
+    "two answers": judgement(shipment(0).question, 0), "four answers": several(), "a vote": voted(),
+    "a speech": spoken(), "a form": spoken(FORM),
+}  # fmt: skip
 
 
 def begin(page: Any, link: str) -> None:

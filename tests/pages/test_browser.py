@@ -33,26 +33,14 @@ from tests.pages.speaking import bad_run
 from tests.run_folders import CELLS, cut, folder, land
 
 SCREENS = (
-    "",
-    "run/{hard}",
-    "run/{hard}?plot=lift&by=judge",
-    "run/{hard}/transcripts?show=liar+won",
-    "run/{hard}/row/30",
-    "run/{hard}/map",
-    "run/{hard}/compare",
-    "run/{hard}/compare?first=debate+1&second=propaganda",
-    "run/{hard}/origin",
-    "run/{hard}/problem/2",
-    "run/{hard}/row/30/problem/2",
-    "run/{hard}/row/30/problem/2/calls",
-    "run/{hard}/failures",
-    "run/{hard}/cost",
-    "run/{hard}/measure/frontier",
-    "run/{hard}/measure/worlds",
-    "run/{hard}/measure/calibration",
-    "run/{hard}/search?q=simulated",
+    "", "run/{hard}", "run/{hard}?plot=lift&by=judge", "run/{hard}/transcripts?show=liar+won",
+    "run/{hard}/row/30", "run/{hard}/map", "run/{hard}/compare",
+    "run/{hard}/compare?first=debate+1&second=propaganda", "run/{hard}/origin",
+    "run/{hard}/problem/2", "run/{hard}/row/30/problem/2", "run/{hard}/row/30/problem/2/calls",
+    "run/{hard}/failures", "run/{hard}/cost", "run/{hard}/measure/frontier",
+    "run/{hard}/measure/worlds", "run/{hard}/measure/calibration", "run/{hard}/search?q=simulated",
     "run/nobody",
-)
+)  # fmt: skip
 
 pytestmark = pytest.mark.browser
 

@@ -62,11 +62,8 @@ def run(four: Path) -> Iterator[str]:
 def test_beliefs_have_their_change_and_mark_the_largest() -> None:
     beliefs = beliefs_by_turn([(0, 0.5), (1, 0.25), (3, 0.75), (4, 0.875)])
     assert [(n, b.change, b.largest) for n, b in beliefs.items()] == [
-        (0, None, False),
-        (1, -0.25, True),
-        (3, None, False),
-        (4, 0.125, False),
-    ]
+        (0, None, False), (1, -0.25, True), (3, None, False), (4, 0.125, False),
+    ]  # fmt: skip
     assert not any(b.largest for b in beliefs_by_turn([(0, 0.5), (1, 0.5), (2, 0.54)]).values())
 
 

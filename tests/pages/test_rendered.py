@@ -113,8 +113,7 @@ def test_quotes_are_marked_within_rendered_text() -> None:
 
 @pytest.mark.wire
 def test_random_texts_have_no_other_tags_and_keep_their_letters() -> None:
-    random = Random(1)
-    kinds = set()
+    random, kinds = Random(1), set()
     for _ in range(10_000):
         text = "".join(random.choices(PIECES, k=random.randint(1, 14)))
         tags = Tags(rendered(text))

@@ -67,8 +67,7 @@ def hostile(chance: random.Random) -> str:
 def villain(call: Call) -> Reply:
     """A model that means no good; even so its verdict can be read."""
     digest = hashlib.sha256("\0".join(message.text for message in call.messages).encode()).digest()
-    speech = hostile(random.Random(digest))
-    todo = read_instructions(call.messages[-1].text)
+    speech, todo = hostile(random.Random(digest)), read_instructions(call.messages[-1].text)
     if todo is not None and todo.task == "percentages":
         return Reply("A: 70%\nB: 30%")
     return Reply(speech)
@@ -76,8 +75,7 @@ def villain(call: Call) -> Reply:
 
 @pytest.mark.campaign
 def test_hostile_transcripts_forge_nothing_and_move_no_cursor(campaign, tmp_path):
-    chance = random.Random(campaign.seed)
-    problems = campaign.size(4, 50)
+    chance, problems = random.Random(campaign.seed), campaign.size(4, 50)
     with Vendor(answer=villain) as vendor:
         bench = Bench(tmp_path / "bench", vendor.url, problems=problems)
         ids = _poison(bench.folder / "problems.jsonl", chance)
@@ -118,11 +116,8 @@ def test_hostile_transcripts_forge_nothing_and_move_no_cursor(campaign, tmp_path
 
 
 CLOGS = (
-    "3 <" + " " * 120_000,
-    "<quote>" * 17_000,
-    "<private> " * 12_000,
-    "e" + "\u0301\u0316" * 60_000,
-)
+    "3 <" + " " * 120_000, "<quote>" * 17_000, "<private> " * 12_000, "e" + "\u0301\u0316" * 60_000,
+)  # fmt: skip
 """Texts that patterns or normalization would take hours to read."""
 
 CLOGGED = """\
@@ -139,10 +134,7 @@ providers:
 def test_no_reply_holds_a_run_up_and_ctrl_c_ends_it(tmp_path):
     clogs = cycle(CLOGS)
 
-    def clog(call: Call) -> Reply:
-        return Reply(f"{next(clogs)}\nA: 70%\nB: 30%\nAnswer: A")
-
-    with Vendor(answer=clog) as vendor:
+    with Vendor(answer=lambda call: Reply(f"{next(clogs)}\nA: 70%\nB: 30%\nAnswer: A")) as vendor:
         (tmp_path / "clogged.yaml").write_text(CLOGGED.format(url=vendor.url))
         with running("run", "clogged.yaml", "--run-folder", "run", cwd=tmp_path) as process:
             process.until_cells(1)

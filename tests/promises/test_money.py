@@ -140,19 +140,12 @@ STORM = {
     "spells": [
         {"fault": fault, "share": share}
         for fault, share in {
-            "rate_limit": 0.06,
-            "server_error": 0.01,
-            "overloaded": 0.01,
-            "html": 0.01,
-            "reset": 0.02,
-            "cut": 0.01,
-            "half_json": 0.01,
-            "error_in_200": 0.01,
-            "unknown_stop": 0.01,
-            "refusal": 0.02,
+            "rate_limit": 0.06, "server_error": 0.01, "overloaded": 0.01, "html": 0.01,
+            "reset": 0.02, "cut": 0.01, "half_json": 0.01, "error_in_200": 0.01,
+            "unknown_stop": 0.01, "refusal": 0.02,
         }.items()
     ],
-}
+}  # fmt: skip
 
 
 def test_p12_over_a_storm_and_an_interruption_the_books_are_what_the_server_saw(desk):

@@ -36,13 +36,9 @@ SHORTER: Mapping[str, Mapping[str, object]] = {
 """Fewer turns than by default."""
 
 SHORT = (
-    "open_trust",
-    "debate",
-    "interactive_debate",
-    "cross_examination",
-    "amplification",
+    "open_trust", "debate", "interactive_debate", "cross_examination", "amplification",
     "doubly_efficient_debate",
-)
+)  # fmt: skip
 """Few calls, and among them a plain speech, a choice, a step, questions and their answers."""
 
 FROM_REPLIES = {"unreadable", "declined"}
@@ -75,12 +71,9 @@ def judge(kind: str) -> dict[str, object]:
 def write(file: Path, **sections: object) -> None:
     """A sweep file; by default on one problem, before a judge that is held to a form."""
     whole = {
-        "name": file.stem,
-        "grid": "skip",
-        "agents": AGENT,
-        "problems": arithmetic(1),
+        "name": file.stem, "grid": "skip", "agents": AGENT, "problems": arithmetic(1),
         "judges": judge("distribution"),
-    }
+    }  # fmt: skip
     file.write_text(yaml.safe_dump(whole | sections, sort_keys=False))
 
 

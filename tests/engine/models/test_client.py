@@ -71,19 +71,13 @@ def gaps(times):
 @pytest.mark.parametrize(
     ("fault", "retries"),
     [
-        (Unreachable("down"), 6),
-        (Overloaded("down"), 6),
-        (OutcomeUnknown("reset"), 2),
-        (MALFORMED, 2),
-        (NeverAnswered("400"), 0),
-        (ContextLengthExceeded("context"), 0),
-        (ExceedsRateLimit("a minute's budget"), 0),
-        (ModelNotFound("404"), 0),
-        (QuotaExhausted("insufficient_quota"), 0),
-        (ProviderDown("bad certificate"), 0),
+        (Unreachable("down"), 6), (Overloaded("down"), 6), (OutcomeUnknown("reset"), 2),
+        (MALFORMED, 2), (NeverAnswered("400"), 0), (ContextLengthExceeded("context"), 0),
+        (ExceedsRateLimit("a minute's budget"), 0), (ModelNotFound("404"), 0),
+        (QuotaExhausted("insufficient_quota"), 0), (ProviderDown("bad certificate"), 0),
     ],
     ids=lambda exc: type(exc).__name__,
-)
+)  # fmt: skip
 def test_retries_depend_on_the_cost_of_the_fault(fault, retries):
     outcome, times = tried(*[fault] * retries)
     assert isinstance(outcome, Reply)
@@ -364,8 +358,7 @@ async def test_unwritable_call_was_never_sent_and_rejected_call_was():
 @virtually
 async def test_p7_at_most_concurrency_further_requests_and_no_cell_fails(halt, limits):
     server = Server(fault=lambda request: halt("no more") if request.at >= 7.7 else None)
-    retry = sender(server, limits)
-    halted = []
+    retry, halted = sender(server, limits), []
 
     async def ask(n):
         try:

@@ -91,8 +91,7 @@ def test_every_model_that_the_anthropic_sdk_calls_deprecated_is_in_the_table():
 
 
 def test_every_model_that_the_openai_sdk_calls_deprecated_is_in_the_table():
-    deprecated = {}
-    text = source("openai", "types/shared/chat_model.py")
+    deprecated, text = {}, source("openai", "types/shared/chat_model.py")
     for entry in re.split(r"\n- ", text.partition("Deprecated values:")[2]):
         if day := re.search(r"shutdown\s+date:\s+(\d{4}-\d\d-\d\d)", entry):
             names = re.findall(r'"([^"]+)"', entry[: day.start()])

@@ -25,14 +25,11 @@ from tests.sessions import sessions
 from tests.tables import printed
 
 EVERYTHING = {
-    "OPENAI_API_KEY": "k",
-    "ANTHROPIC_API_KEY": "k",
-    "AZURE_OPENAI_ENDPOINT": "https://res.openai.azure.com",
-    "AWS_REGION": "eu-west-1",
-    "CLOUD_ML_REGION": "us-east5",
-    "ANTHROPIC_VERTEX_PROJECT_ID": "proj",
+    "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k",
+    "AZURE_OPENAI_ENDPOINT": "https://res.openai.azure.com", "AWS_REGION": "eu-west-1",
+    "CLOUD_ML_REGION": "us-east5", "ANTHROPIC_VERTEX_PROJECT_ID": "proj",
     "ANTHROPIC_FOUNDRY_RESOURCE": "res",
-}
+}  # fmt: skip
 
 
 def place(provider: str, variables: Mapping[str, str] = EVERYTHING, **settings_: Any) -> str:
@@ -68,16 +65,12 @@ def test_provider_address_and_key_are_resolved(session, request):
 @pytest.mark.parametrize(
     ("key", "fault"),
     [
-        ("sk-“canary”", "quote"),
-        ("'sk-canary'", "quote"),
-        ('"sk-canary', "quote"),
-        ("<sk-canary>", "quote"),
-        ("Bearer sk-canary", "'Bearer' and a space"),
-        ("bearer  sk-canary", "without a prefix"),
-        ("sk-canary sk-canary", "contains a space"),
+        ("sk-“canary”", "quote"), ("'sk-canary'", "quote"), ('"sk-canary', "quote"),
+        ("<sk-canary>", "quote"), ("Bearer sk-canary", "'Bearer' and a space"),
+        ("bearer  sk-canary", "without a prefix"), ("sk-canary sk-canary", "contains a space"),
         ("OPENAI_API_KEY=sk-canary", "repeats its name"),
     ],
-)
+)  # fmt: skip
 def test_key_with_other_text_is_refused_and_never_shown(key, fault):
     with pytest.raises(UsageError, match=fault) as caught:
         settings_of("openai", {"OPENAI_API_KEY": key})

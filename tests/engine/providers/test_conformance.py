@@ -55,21 +55,13 @@ pytestmark = [EACH_LINE, pytest.mark.wire]
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        ("rate_limit", RateLimited),
-        ("server_error", Overloaded),
-        ("overloaded", Overloaded),
-        ("html", Overloaded),
-        ("unauthorized", AuthenticationFailed),
-        ("quota", QuotaExhausted),
-        ("too_long", ContextLengthExceeded),
-        ("reset", OutcomeUnknown),
-        ("cut", OutcomeUnknown),
-        ("half_json", Malformed),
-        ("error_in_200", Malformed),
-        ("gzip_bomb", Malformed),
+        ("rate_limit", RateLimited), ("server_error", Overloaded), ("overloaded", Overloaded),
+        ("html", Overloaded), ("unauthorized", AuthenticationFailed), ("quota", QuotaExhausted),
+        ("too_long", ContextLengthExceeded), ("reset", OutcomeUnknown), ("cut", OutcomeUnknown),
+        ("half_json", Malformed), ("error_in_200", Malformed), ("gzip_bomb", Malformed),
         ("huge", Malformed),
     ],
-)
+)  # fmt: skip
 async def test_each_fault_has_its_error(line, fault, expected):
     async with rehearsed(line, always(fault)) as (ask, server):
         with pytest.raises(EngineError) as caught:

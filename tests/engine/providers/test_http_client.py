@@ -300,13 +300,10 @@ async def chat(ask: Ask, line: str, lanes: int, calls: int) -> None:
 @pytest.mark.parametrize(
     ("lanes", "every", "takes", "after"),
     [
-        (1, 1, 0.0, 0.0),
-        (1, 1, 0.0, 0.02),
-        (6, 1, 0.03, 0.02),
-        (6, 5, 0.0, 0.02),
+        (1, 1, 0.0, 0.0), (1, 1, 0.0, 0.02), (6, 1, 0.03, 0.02), (6, 5, 0.0, 0.02),
         (40, 1, 0.03, 0.2),
     ],
-)
+)  # fmt: skip
 async def test_a_stale_answer_is_never_the_reply_to_another_call(
     line, lanes, every, takes, after, ids
 ):

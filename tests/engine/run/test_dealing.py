@@ -79,8 +79,7 @@ async def test_every_cell_ends_once_whatever_workers_are_lost():
     for seed in range(40):
         draw = random.Random(seed)
         deal, hands = dealt([draw.randint(1, 9) for _ in range(3)])
-        ends = Counter[int]()
-        asking = dict[str, Hand]()
+        ends, asking = Counter[int](), dict[str, Hand]()
         while not deal.finished:
             hand = draw.choice(hands)
             for cell in await deal.take(hand):

@@ -62,16 +62,10 @@ def verdicts(draw: st.DrawFn) -> Verdict:
 def about(cell: Cell) -> dict[str, object]:
     """Fields that every line has, for any outcome."""
     return {
-        "place": cell.place,
-        "cell": cell.id,
-        "protocol": "debate simultaneous 2 rounds",
-        "agent": "sim/strong",
-        "judge": "sim/judge stated",
-        "problem": cell.problem.id,
-        "side": "AB"[cell.side],
-        "at": cell.side,
-        "draw": cell.draw,
-    }
+        "place": cell.place, "cell": cell.id, "protocol": "debate simultaneous 2 rounds",
+        "agent": "sim/strong", "judge": "sim/judge stated", "problem": cell.problem.id,
+        "side": "AB"[cell.side], "at": cell.side, "draw": cell.draw,
+    }  # fmt: skip
 
 
 @given(st.sampled_from(CELLS), verdicts())

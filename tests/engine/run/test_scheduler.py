@@ -179,8 +179,7 @@ def test_a_run_folder_that_takes_no_more_stops_the_run():
 def test_a_replay_miss_ends_the_run_bare(grouped):
     miss = ReplayMiss("sim/judge", "a" * 64)
     fault = ExceptionGroup("g", [KeyError(), miss]) if grouped else miss
-    ask = failing(about(2), fault)
-    results = Kept()
+    ask, results = failing(about(2), fault), Kept()
     with pytest.raises(ReplayMiss) as raised:
         ran(sweep(problems=50), ask, lanes=2, keep=results)
     assert raised.value is miss and results.kinds == ["ok"] * len(results) and len(ask.calls) < 10

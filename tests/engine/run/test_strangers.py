@@ -29,18 +29,11 @@ from tests.desk import Desk
 from tests.run_folders import FORMS
 
 PASSWORDS = (
-    "postgresql://me:PW@h/db",
-    "POSTGRESQL://me:PW@h/db",
-    "Postgres://me:PW@h/db",
-    " postgresql://me:PW@h/db",
-    "\tpostgresql://me:PW@h/db ",
-    "postgresql+psycopg://me:PW@h/db",
-    "postgresql://h/db?password=PW",
-    "postgresql://h/db?user=me&sslpassword=PW",
-    "host=h user=me password=PW",
-    "dbname = db password = 'PW'",
-    "mysql://me:PW@h/db",
-)
+    "postgresql://me:PW@h/db", "POSTGRESQL://me:PW@h/db", "Postgres://me:PW@h/db",
+    " postgresql://me:PW@h/db", "\tpostgresql://me:PW@h/db ", "postgresql+psycopg://me:PW@h/db",
+    "postgresql://h/db?password=PW", "postgresql://h/db?user=me&sslpassword=PW",
+    "host=h user=me password=PW", "dbname = db password = 'PW'", "mysql://me:PW@h/db",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("url", PASSWORDS)

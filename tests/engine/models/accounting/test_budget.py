@@ -93,8 +93,7 @@ def test_p11_the_bill_stays_below_the_cap_and_most_of_the_cap_is_used(cap, model
         nonlocal most
         most = max(most, budget.spent + budget.reserved)
 
-    server = Billing(fault=watch, tokens=by_chance())
-    budget = Budget(cap)
+    server, budget = Billing(fault=watch, tokens=by_chance()), Budget(cap)
     ends, account = spend(server, budget, models=models)
     assert server.bill <= cap and 0.9 * cap < most <= cap
     # The rest would not have paid for the most expensive call.

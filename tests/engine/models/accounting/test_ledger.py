@@ -66,16 +66,11 @@ async def test_p12_stored_failed_and_unconfirmed_add_up_to_the_servers_requests(
         return rng.choice(
             [None] * 12
             + [
-                Overloaded("503"),
-                RateLimited("429", 0.5),
-                Unreachable("refused"),
-                OutcomeUnknown("reset"),
-                Malformed("no reply", b"<html>"),
-                InvalidRequest("400"),
-                ContextLengthExceeded("context"),
-                UnrecognizedReply("a reason unknown here"),
+                Overloaded("503"), RateLimited("429", 0.5), Unreachable("refused"),
+                OutcomeUnknown("reset"), Malformed("no reply", b"<html>"), InvalidRequest("400"),
+                ContextLengthExceeded("context"), UnrecognizedReply("a reason unknown here"),
             ]
-        )
+        )  # fmt: skip
 
     server = Server(latency=0.5, fault=fault, tokens=lambda call: (300, 20))
     ledger, ends = Ledger(), []

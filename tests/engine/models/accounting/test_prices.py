@@ -184,13 +184,10 @@ def test_public_price_is_the_dearest_at_any_hour_and_length():
 @pytest.mark.parametrize(
     "model",
     [
-        "openai/gpt-99",
-        "openai/",
-        "compatible/lab/gpt-4o",
-        "nobody/gpt-4o",
+        "openai/gpt-99", "openai/", "compatible/lab/gpt-4o", "nobody/gpt-4o",
         "openai/gpt-4o nonsense",
     ],
-)
+)  # fmt: skip
 def test_unknown_model_stays_unknown(model):
     assert listed().find(model) is None
     with pytest.raises(UsageError, match="no price is known, so --max-cost cannot be enforced"):

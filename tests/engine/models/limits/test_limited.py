@@ -37,12 +37,10 @@ def used(book, per_minute, amount):
 @pytest.mark.wire
 @pytest.mark.parametrize("per_minute", [6_000, 600, 60])
 def test_p9_requests_keep_their_rate_in_every_window_and_use_97_percent_of_it(per_minute, campaign):
-    server = Server()
-    many = campaign.size(1_000, 5_000)
+    server, many = Server(), campaign.size(1_000, 5_000)
     calls = [call_of(100, n) for n in range(many if per_minute > 60 else 150)]
     run(ask_all_at_once(sender(server, Limits(requests=per_minute)), calls))
-    rate = per_minute / 60
-    times = [(request.at, 1.0) for request in server.book]
+    rate, times = per_minute / 60, [(request.at, 1.0) for request in server.book]
     share = used(server.book, per_minute, lambda request: 1)
     for window in (0.05, 0.1, 1.0, 10.0, 60.0):
         assert busiest(times, window) <= rate * window + max(rate * BURST_WINDOW, 1) + 1
@@ -52,8 +50,7 @@ def test_p9_requests_keep_their_rate_in_every_window_and_use_97_percent_of_it(pe
 @cache
 def mixed_calls(count):
     """Calls of mixed size that all wait from the start: sizes, the server, when each was back."""
-    sizes = mixed_sizes(count, seed=4)
-    server = Server(tokens=estimated)
+    sizes, server = mixed_sizes(count, seed=4), Server(tokens=estimated)
     limited = sender(server, Limits(requests=6_000, input_tokens=400_000))
     back = run(ask_all_at_once(limited, [call_of(size, n) for n, size in enumerate(sizes)]))
     return sizes, server, back

@@ -179,8 +179,7 @@ def test_a_free_connection_goes_to_the_model_that_waits_longest():
 
 @virtually
 async def test_a_paused_model_holds_no_connection_back():
-    shared = Connections(1)
-    refusals = iter([RateLimited("429", 60.0)])
+    shared, refusals = Connections(1), iter([RateLimited("429", 60.0)])
     paused = sender(Server(fault=lambda request: next(refusals, None)), connections=shared)
     other = sender(Server(), connections=shared)
     waiting = asyncio.gather(*(paused(call_of(10, n)) for n in range(3)))

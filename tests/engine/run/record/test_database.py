@@ -448,11 +448,7 @@ def test_threads_may_read_one_run_side_by_side(tmp_path):
     cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 200, 2)]
     written(tmp_path, cells)
     with RunTables.open(tmp_path) as tables, ThreadPoolExecutor(8) as threads:
-
-        def look(n: int) -> list[RecordedCell]:
-            return list(tables.cells())
-
-        for loaded in threads.map(look, range(24)):
+        for loaded in threads.map(lambda n: list(tables.cells()), range(24)):
             assert loaded == cells
 
 

@@ -99,8 +99,7 @@ async def test_open_protocols_are_split_by_the_choice_of_the_agent(kind, follows
                 return "A: 10%\nB: 90%" if misled else "A: 90%\nB: 10%"
         return "a speech"
 
-    grid = sweep(kind(JUDGE, AGENT), problems=40)
-    ask = Scripted(planted)
+    grid, ask = sweep(kind(JUDGE, AGENT), problems=40), Scripted(planted)
     only = row(collect(grid, [outcome_of(c, await attempt(c, ask)) for c in grid.cells()]))
     assert figures(only.chose_right) == (30 / 40, 40)
     wrong = 10 if kind is OpenTrust else follows

@@ -44,15 +44,9 @@ def test_number_of_commands_is_small() -> None:
 
 def test_exit_codes_are_those_that_scripts_rely_on() -> None:
     assert {code.name: code.value for code in ExitCode} == {
-        "DONE": 0,
-        "FAILED": 1,
-        "USAGE": 2,
-        "STOPPED": 3,
-        "OVER_BUDGET": 4,
-        "MISSED": 5,
-        "BUSY": 7,
+        "DONE": 0, "FAILED": 1, "USAGE": 2, "STOPPED": 3, "OVER_BUDGET": 4, "MISSED": 5, "BUSY": 7,
         "INTERRUPTED": 130,
-    }
+    }  # fmt: skip
 
 
 def ran(*words: str) -> Result:
@@ -112,20 +106,11 @@ def test_every_command_on_a_run_refuses_a_missing_run(words: str, place: Path) -
 
 
 JSON = {
-    "run": "small.yaml",
-    "status": "RUN",
-    "replay": "RUN",
-    "report": "RUN",
-    "show": "RUN",
-    "cache batches": "RUN",
-    "compare": "RUN",
-    "measure frontier": "RUN",
-    "plan": "small.yaml",
-    "cache verify": "",
-    "dataset check": "bundled --set name=arithmetic",
-    "doctor": "",
+    "run": "small.yaml", "status": "RUN", "replay": "RUN", "report": "RUN", "show": "RUN",
+    "cache batches": "RUN", "compare": "RUN", "measure frontier": "RUN", "plan": "small.yaml",
+    "cache verify": "", "dataset check": "bundled --set name=arithmetic", "doctor": "",
     "export verify": "run.oversight",
-}
+}  # fmt: skip
 """Arguments of each. Others have separate tests: servers, people, studies, one's own code, and
 `cache list`, which prints a line of JSON for each reply."""
 

@@ -88,16 +88,10 @@ def test_private_reasoning_before_a_form_is_shown(place, command, monkeypatch):
 @pytest.mark.parametrize(
     ("columns", "count", "abreast"),
     [
-        (60, 2, [1, 1]),
-        (80, 2, [2]),
-        (80, 3, [2, 1]),
-        (80, 4, [2, 2]),
-        (120, 3, [2, 1]),
-        (122, 3, [3]),
-        (122, 4, [2, 2]),
-        (170, 6, [3, 3]),
+        (60, 2, [1, 1]), (80, 2, [2]), (80, 3, [2, 1]), (80, 4, [2, 2]), (120, 3, [2, 1]),
+        (122, 3, [3]), (122, 4, [2, 2]), (170, 6, [3, 3]),
     ],
-)
+)  # fmt: skip
 def test_columns_hold_as_many_worlds_as_can_be_read(runs, columns, count, abreast):
     command = within("show", f"{count}.yaml", cwd=runs, COLUMNS=str(columns))
     assert command.code == 0

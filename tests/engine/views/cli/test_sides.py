@@ -115,8 +115,7 @@ def test_checks_are_paid_once_and_resume_after_a_stop(planted, tmp_path, monkeyp
     speeches = {"speeches": 16, "on_side": 8, "off_side": 8, "candid": 0, "unclear": 0}
     assert orjson.loads(ended.out) == speeches | {"failed_cells": 0}
     assert calls(stopped.err).new + calls(ended.err).new == 16
-    events = (tmp_path / "run/events.jsonl").read_bytes()
-    again = planted(*SIDES)
+    events, again = (tmp_path / "run/events.jsonl").read_bytes(), planted(*SIDES)
     assert (again.out.partition(" ")[0], calls(again.err).new) == ("8", 0)
     assert (tmp_path / "run/events.jsonl").read_bytes() == events
 
