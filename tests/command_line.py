@@ -155,14 +155,10 @@ def running(*words: str | Path, cwd: Path, **variables: str) -> Iterator[Running
     ours, theirs = os.openpty()
     settings = {"OVERSIGHT_STORE": str(cwd / "store"), "TERM": "xterm"} | variables
     process = Started(
-        [sys.executable, "-m", "oversight.engine", *map(str, words)],
-        cwd=cwd,
-        env=environment(settings),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=theirs,
+        [sys.executable, "-m", "oversight.engine", *map(str, words)], cwd=cwd,
+        env=environment(settings), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
         text=True,
-    )
+    )  # fmt: skip
     os.close(theirs)
     try:
         yield Running(process, ours)

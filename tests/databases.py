@@ -52,14 +52,9 @@ class Server:
     def _run(self, program: str, *words: str) -> None:
         as_user = ["runuser", "-u", SYSTEM_USER, "--"] if os.getuid() == 0 else []
         process = subprocess.run(
-            [*as_user, _found(program), *words],
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=PATIENCE,
-        )
+            [*as_user, _found(program), *words], cwd=self.folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=PATIENCE,
+        )  # fmt: skip
         assert process.returncode == 0, process.stderr
 
 

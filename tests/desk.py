@@ -113,8 +113,7 @@ class Desk:
         """A server whose models know the sweep's problems; later sittings find it at its URL."""
         file = self.folder / "profile.yaml"
         file.write_bytes(orjson.dumps(profile))
-        args = ["--profile", str(file), "--sweep", str(self.file), *flags]
-        with serving(args) as url:
+        with serving(["--profile", str(file), "--sweep", str(self.file), *flags]) as url:
             self._reach(url)
             yield url
 

@@ -110,14 +110,9 @@ def prompt(call: Call) -> Prompt:
         task = "statement"
     turns = re.findall(r'<turn speaker="([^"]*)">\n(.*?)\n</turn>', user, re.DOTALL)
     return Prompt(
-        task,
-        side,
-        system,
-        user,
-        tuple(speaker for speaker, _ in turns),
-        tuple(text for _, text in turns),
-        find_statement(user),
-    )
+        task, side, system, user, tuple(speaker for speaker, _ in turns),
+        tuple(text for _, text in turns), find_statement(user),
+    )  # fmt: skip
 
 
 def laid_out(

@@ -64,13 +64,9 @@ def sums(rng: random.Random) -> Instance:
         return three[int(_claimed(claim, answers))] in facts
 
     return Instance(
-        Question(f"What is {a} + {b} + {c}?", answers),
-        truth,
-        (*two.values(), *three.values()),
-        (two[a + b], three[a + b + c]),
-        rule,
-        frozenset({two[a + b], three[a + b + c]}),
-    )
+        Question(f"What is {a} + {b} + {c}?", answers), truth, (*two.values(), *three.values()),
+        (two[a + b], three[a + b + c]), rule, frozenset({two[a + b], three[a + b + c]}),
+    )  # fmt: skip
 
 
 def formulas(rng: random.Random) -> Instance:
@@ -95,13 +91,10 @@ def formulas(rng: random.Random) -> Instance:
 
     values = ", ".join(f"{name} is {v}" for name, v in zip(names, (x, y, z), strict=True))
     return Instance(
-        Question(f"{values}. Is ({part}) {second} {names[2]} true?", answers),
-        truth,
-        (*inside.values(), *claims.values()),
-        (inside[inner], claims[outer]),
-        rule,
+        Question(f"{values}. Is ({part}) {second} {names[2]} true?", answers), truth,
+        (*inside.values(), *claims.values()), (inside[inner], claims[outer]), rule,
         frozenset({inside[inner], claims[outer]}),
-    )
+    )  # fmt: skip
 
 
 def paths(rng: random.Random) -> Instance:
@@ -142,20 +135,14 @@ def paths(rng: random.Random) -> Instance:
         sound = (closed[(s,)],) if shut((s,)) else (closed[(s, u)],)
     listed = ", ".join(f"{a} to {b}" for a, b in arrows)
     return Instance(
-        Question(f"There are arrows {listed}. Can one go from {s} to {t}?", answers),
-        truth,
-        (*reach.values(), *closed.values()),
-        sound,
-        rule,
-        frozenset(true),
-    )
+        Question(f"There are arrows {listed}. Can one go from {s} to {t}?", answers), truth,
+        (*reach.values(), *closed.values()), sound, rule, frozenset(true),
+    )  # fmt: skip
 
 
 DOMAINS: dict[str, Callable[[random.Random], Instance]] = {
-    "sums": sums,
-    "formulas": formulas,
-    "paths": paths,
-}
+    "sums": sums, "formulas": formulas, "paths": paths,
+}  # fmt: skip
 
 
 def instances(domain: str, count: int, seed: int = 0) -> Iterator[Instance]:

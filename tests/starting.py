@@ -52,11 +52,9 @@ class Started(subprocess.Popen[Any]):
         environment = dict(os.environ) if args["env"] is None else args["env"]
         order = {
             "words": [os.fspath(word) for word in args["args"][1:]],
-            "cwd": os.fspath(args["cwd"] or os.getcwd()),
-            "environment": environment,
-            "session": args["start_new_session"],
-            "group": args["process_group"],
-        }
+            "cwd": os.fspath(args["cwd"] or os.getcwd()), "environment": environment,
+            "session": args["start_new_session"], "group": args["process_group"],
+        }  # fmt: skip
         self._ended, theirs = socket.socketpair()
         with theirs:
             _forker().ask(order, [*ends, theirs.fileno()])

@@ -30,15 +30,8 @@ def sql(folder: Path, statement: str, *values: object) -> list[tuple]:
 
 
 def plant(folder: Path, key: object, value: object, mode: int = 1, raw: int = 1, filename=None):
-    sql(
-        folder,
-        "INSERT OR REPLACE INTO Cache(key, raw, mode, filename, value) VALUES (?, ?, ?, ?, ?)",
-        key,
-        raw,
-        mode,
-        filename,
-        value,
-    )
+    insert = "INSERT OR REPLACE INTO Cache(key, raw, mode, filename, value) VALUES (?, ?, ?, ?, ?)"
+    sql(folder, insert, key, raw, mode, filename, value)
 
 
 class Touch:
@@ -437,8 +430,7 @@ def test_a_statement_that_goes_on_for_ever_is_ended_and_many_short_ones_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "STEPS", 2 * sqlite.BETWEEN)
-    file = tmp_path / "some.db"
-    with closing(sqlite.open_untrusted(file, "mode=rwc")) as db:
+    with closing(sqlite.open_untrusted(tmp_path / "some.db", "mode=rwc")) as db:
         db.execute("CREATE TABLE numbers(n)")
         db.execute("BEGIN")
         db.executemany("INSERT INTO numbers VALUES(?)", ((n,) for n in range(50_000)))

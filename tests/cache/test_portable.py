@@ -342,11 +342,9 @@ def test_import_leaves_out_damaged_replies_of_others_and_replaces_its_own():
     good, bad, moved = list(theirs.keys())[:3]
     ours.put_many([(good, b"\x01 no record")])
     entries = [
-        (good, theirs.get(good)),
-        (bad, b"\x01 no record"),
-        (moved, theirs.get(good)),
+        (good, theirs.get(good)), (bad, b"\x01 no record"), (moved, theirs.get(good)),
         ("z", DamagedEntry("z", "was met on the way")),
-    ]
+    ]  # fmt: skip
     result = merge(read_entries(entries), ours)
     assert (result.new, [damage.key for damage in result.damaged]) == (1, [bad, moved, "z"])
     assert contents(ours) == {good: contents(theirs)[good]}

@@ -150,8 +150,7 @@ PROSE = re.compile(r"(?:^|`)(?:\$ )?oversight +([a-z][^\n`#]*)", re.MULTILINE)
 
 @pytest.mark.parametrize("page", sorted({*PAGES, *ROOT.glob("*.md")}), ids=lambda page: page.name)
 def test_the_command_lines_of_a_page_name_commands_and_options_that_are_there(page):
-    text = page.read_text().replace("\\\n", " ")
-    for line in PROSE.findall(text):
+    for line in PROSE.findall(page.read_text().replace("\\\n", " ")):
         words = line.split()
         paths = [path for path in COMMANDS if words[: len(path)] == [*path]]
         # `oversight cache …` is about all commands of a group.

@@ -103,12 +103,9 @@ def test_a_run_that_the_store_answers_whole_loads_no_client_and_connects_to_nobo
         models = Scripted(lambda call: "A: 70%\nB: 30%")
         cache = Cache(store, models, identity=opened.models.identity)
         await run_cells(
-            opened.sweep.cells(),
-            cache,
-            lambda cell, outcome: None,
-            lanes=9,
+            opened.sweep.cells(), cache, lambda cell, outcome: None, lanes=9,
             stop_token=opened.stop_token,
-        )
+        )  # fmt: skip
         await cache.close()
 
     asyncio.run(paid())

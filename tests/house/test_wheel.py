@@ -78,8 +78,7 @@ def test_a_wheel_holds_every_file_of_the_rooms_under_the_one_import_name(wheel):
 
 
 def test_a_wheel_from_the_sdist_is_the_same(tmp_path):
-    sdist = built("sdist", ROOT, tmp_path / "sdist")
-    with tarfile.open(sdist) as archive:
+    with tarfile.open(built("sdist", ROOT, tmp_path / "sdist")) as archive:
         archive.extractall(tmp_path, filter="data")
     (source,) = (path for path in tmp_path.iterdir() if path.name.startswith("oversight_bench"))
     files = {str(file.relative_to(source)) for file in source.rglob("*") if file.is_file()}

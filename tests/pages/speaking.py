@@ -59,10 +59,7 @@ async def bad_run(place: Path, turns: int = 250) -> RunReader:
     """A finished run of both; turns: of the endless one."""
     judge = StatedJudge("sim/judge")
     report = await run_async(
-        [Hostile(judge), Endless(judge, turns=turns)],
-        [PROBLEM],
-        store=place / "store",
-        folder=place / "run",
-        quiet=True,
-    )
+        [Hostile(judge), Endless(judge, turns=turns)], [PROBLEM], store=place / "store",
+        folder=place / "run", quiet=True,
+    )  # fmt: skip
     return RunReader(report.folder, report.store)

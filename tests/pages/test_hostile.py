@@ -108,21 +108,15 @@ def test_text_is_cut_by_the_size_of_its_markup() -> None:
 
 
 LISTS: dict[str, tuple[str, dict[str, object]]] = {
-    "reading": ("reading", {}),
-    "compare": ("compare", {}),
+    "reading": ("reading", {}), "compare": ("compare", {}),
     "asked": ("compare", {"first": "<script>", "second": "</title><img src=x>"}),
-    "map": ("map", {}),
-    "origin": ("origin", {}),
-    "problem": ("problem", {}),
-    "frontier": ("measure", {"kind": "frontier"}),
-    "worlds": ("measure", {"kind": "worlds"}),
+    "map": ("map", {}), "origin": ("origin", {}), "problem": ("problem", {}),
+    "frontier": ("measure", {"kind": "frontier"}), "worlds": ("measure", {"kind": "worlds"}),
     "calibration": ("measure", {"kind": "calibration"}),
-    "transcripts": ("transcripts", {"words": "<script>"}),
-    "row": ("row", {"row": 0}),
-    "search": ("search", {"q": "script window*"}),
-    "failures": ("failures", {}),
+    "transcripts": ("transcripts", {"words": "<script>"}), "row": ("row", {"row": 0}),
+    "search": ("search", {"q": "script window*"}), "failures": ("failures", {}),
     "overview": ("overview", {}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LISTS)

@@ -23,12 +23,9 @@ async def finished(agent: str, place: Path) -> Report:
     """A run of three problems, in a store that all of them share."""
     judge = StatedJudge("sim/judge")
     return await run_async(
-        [NaiveJudge(judge), Debate(judge, Agent(agent))],
-        bundled("arithmetic")[:3],
-        store=place / "store",
-        folder=place / agent,
-        quiet=True,
-    )
+        [NaiveJudge(judge), Debate(judge, Agent(agent))], bundled("arithmetic")[:3],
+        store=place / "store", folder=place / agent, quiet=True,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -236,8 +236,7 @@ def test_answer_sent_while_the_server_is_down_is_saved_later(page: Any, tmp_path
         server.end()
         save(page)
         page.get_by_text("No connection. Your answer is kept on this page").wait_for()
-    port = re.findall(r":(\d+)/", link)[0]
-    with running(*words, "--port", port, cwd=tmp_path) as server:
+    with running(*words, "--port", re.findall(r":(\d+)/", link)[0], cwd=tmp_path) as server:
         server.until("send each link")
         page.get_by_text("Saved.").wait_for()
         page.locator("#p0").fill("17")

@@ -165,18 +165,12 @@ def _on_a_terminal(bench: Bench, *command: str) -> str:
     """Output of a command on a terminal without colours."""
     ours, theirs = pty.openpty()
     environment = os.environ | {
-        "TERM": "dumb",
-        "OVERSIGHT_STORE": str(bench.store),
-        "PYTHONPATH": str(ROOT),
-    }
+        "TERM": "dumb", "OVERSIGHT_STORE": str(bench.store), "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
     process = Started(
-        [sys.executable, "-m", "oversight.engine", *command],
-        cwd=bench.folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-    )
+        [sys.executable, "-m", "oversight.engine", *command], cwd=bench.folder, env=environment,
+        stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
     os.close(theirs)
     written = b""
     with suppress(OSError):  # how the end of a terminal shows itself on Linux

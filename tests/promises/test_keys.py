@@ -131,8 +131,7 @@ def test_p13_a_key_is_found_in_nothing_that_was_written(campaign, tmp_path):
             assert parrot.with_key, f"{name}: the key was never sent"
         # Calls and replies lie in a store compressed.
         for record in (entry.plain() for entry in bench.records()):
-            stored = record.reply_part + record.call_part
-            assert not _where(stored), f"{name}: in a stored reply"
+            assert not _where(record.reply_part + record.call_part), f"{name}: in a stored reply"
         for path in folder.rglob("*"):
             if path.is_file():
                 places = _where(path.read_bytes())
@@ -175,8 +174,7 @@ def _where(written: bytes) -> str:
     joined = re.sub(rb"[\s\xe2\x94\x82\xe2\x95\xb0\xe2\x95\xad|]", b"", written)
     for start in range(3):
         # Base64 of it inside something else, at each of the three ways it can fall.
-        inner = base64.b64encode(b"x" * start + CANARY.encode())[4 if start else 0 : -4]
-        if inner in joined:
+        if base64.b64encode(b"x" * start + CANARY.encode())[4 if start else 0 : -4] in joined:
             return "base64"
     forms = {"raw": CANARY, "url-encoded": quote(CANARY, safe=""), "part": "sk-canary"}
     for name, form in forms.items():

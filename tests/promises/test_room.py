@@ -55,8 +55,7 @@ def test_p4_full_at_any_write_corrupts_nothing_and_goes_on_with_room(campaign, c
 @pytest.mark.campaign
 @needs_a_disk
 def test_cost_of_a_full_disk_is_reported(tmp_path):
-    slow = Vendor(moody, latency=0.3, spread=0.3)
-    with slow as vendor, disk(tmp_path / "disk") as small:
+    with Vendor(moody, latency=0.3, spread=0.3) as vendor, disk(tmp_path / "disk") as small:
         bench = Bench(tmp_path / "bench", vendor.url, problems=20, store=small.folder / "store")
         with vendor.held(40) as reached:
             sitting = bench.start()

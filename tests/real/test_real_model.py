@@ -28,11 +28,9 @@ AGENT = {"model": MODEL, "words": 20, "max_tokens": 40}
 """A reply costs a second or two of one core, most of it for the tokens it writes."""
 
 SHORTER: Mapping[str, Mapping[str, object]] = {
-    "debate": {"rounds": 1},
-    "open_debate": {"rounds": 1},
-    "consultancy": {"turns": 2},
+    "debate": {"rounds": 1}, "open_debate": {"rounds": 1}, "consultancy": {"turns": 2},
     "open_consultancy": {"turns": 2},
-}
+}  # fmt: skip
 """Fewer turns than by default."""
 
 SHORT = (

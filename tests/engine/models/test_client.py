@@ -282,15 +282,13 @@ def anthropic(**limits):
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [
-        ({"x-ratelimit-limit-requests": "600"}, 10),
-        ({"x-ratelimit-limit-tokens": "12000"}, 100),
+        ({"x-ratelimit-limit-requests": "600"}, 10), ({"x-ratelimit-limit-tokens": "12000"}, 100),
         (anthropic(input_tokens="6000"), 100),
         (anthropic(tokens="60", input_tokens="60000", output_tokens="60000"), 10),
-        ({"x-ratelimit-limit-requests": "0"}, 0),
-        ({}, 0),
+        ({"x-ratelimit-limit-requests": "0"}, 0), ({}, 0),
     ],
     ids=["requests", "tokens together", "input tokens", "tighter of the two", "zero", "none"],
-)
+)  # fmt: skip
 @virtually
 async def test_limits_that_the_server_tells_are_kept(headers, seconds):
     one = endpoint(Server(latency=0.0, tokens=lambda call: (100, 100)))

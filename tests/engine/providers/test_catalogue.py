@@ -38,12 +38,10 @@ def place(provider: str, variables: Mapping[str, str] = EVERYTHING, **settings_:
     assert "canary" not in repr(settings)
     return " ".join(
         [
-            settings.identity,
-            "at",
-            settings.base_url,
+            settings.identity, "at", settings.base_url,
             *["through", settings.proxy] * bool(settings.proxy),
         ]
-    )
+    )  # fmt: skip
 
 
 def hosts(no_proxy: str, *hosts: str) -> list[str]:
@@ -207,13 +205,11 @@ async def test_azure_is_asked_at_its_v1_path(api, path):
 def escaped(key: str) -> dict[str, str]:
     """The key as servers may repeat it inside JSON text."""
     return {
-        "as it is": key,
-        "slashes escaped": key.replace("/", r"\/"),
+        "as it is": key, "slashes escaped": key.replace("/", r"\/"),
         "one letter escaped": rf"\u{ord(key[0]):04x}{key[1:]}",
         "all escaped": "".join(rf"\u{ord(char):04X}" for char in key),
-        "JSON within JSON": key.replace("/", r"\\/"),
-        "as URLs do": quote(key, safe=""),
-    }
+        "JSON within JSON": key.replace("/", r"\\/"), "as URLs do": quote(key, safe=""),
+    }  # fmt: skip
 
 
 SLASHED = "ABSKcanary/with+slashes/0123456789=="

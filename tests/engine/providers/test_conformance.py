@@ -99,13 +99,11 @@ async def test_the_deadline_is_total_and_ends_in_ambiguity(line, fault, monkeypa
 @pytest.mark.parametrize(
     "answer",
     [
-        b"",
-        b"SSH-2.0-OpenSSH_9.7\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\n{",
+        b"", b"SSH-2.0-OpenSSH_9.7\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\n{",
         b"HTTP/1.1 200 OK\r\ncontent-length: never\r\n\r\n{}",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
     ],
-)
+)  # fmt: skip
 async def test_no_whole_http_answer_is_ambiguous(line, answer):
     async with canned(line, answer) as (ask, _):
         with pytest.raises(OutcomeUnknown) as caught:
@@ -123,8 +121,7 @@ async def test_no_whole_http_answer_is_ambiguous(line, answer):
     ],
 )
 async def test_undecompressable_body_is_malformed(line, encoding, body):
-    packed = http("200 OK", f"content-encoding: {encoding}\r\n", body)
-    async with canned(line, packed) as (ask, _):
+    async with canned(line, http("200 OK", f"content-encoding: {encoding}\r\n", body)) as (ask, _):
         with pytest.raises(Malformed) as caught:
             await ask(asked(line))
     assert caught.value.body == body

@@ -39,10 +39,8 @@ def recorded(file: Any) -> list[Recorded]:
 FAULTS = recorded(files("oversight.engine.extensions.mock").joinpath("recorded_faults.jsonl"))
 STOPS = recorded(Path(__file__).with_name("stop_reasons.jsonl"))
 WIRES: dict[str, Wire] = {
-    "openai": OpenAIWire(),
-    "anthropic": AnthropicWire(),
-    "responses": ResponsesWire(),
-}
+    "openai": OpenAIWire(), "anthropic": AnthropicWire(), "responses": ResponsesWire(),
+}  # fmt: skip
 
 
 def read(fault: Recorded) -> tuple[str, float]:

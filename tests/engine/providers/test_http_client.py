@@ -307,8 +307,7 @@ async def chat(ask: Ask, line: str, lanes: int, calls: int) -> None:
 async def test_a_stale_answer_is_never_the_reply_to_another_call(
     line, lanes, every, takes, after, ids
 ):
-    stale = talkative(line, lambda answer: answer, after, every, takes, ids)
-    async with stale as (ask, used):
+    async with talkative(line, lambda answer: answer, after, every, takes, ids) as (ask, used):
         ask, again = patient(ask, "it repeated its answer")
         await chat(ask, line, lanes, 3 * lanes + 36)
     assert len(used) == 3 * lanes + 36 + next(again)

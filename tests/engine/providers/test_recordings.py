@@ -19,10 +19,8 @@ from oversight.engine.providers.wire import Wire
 FOUND = [folder / "shared/data/recordings/replies.jsonl.xz" for folder in Path(__file__).parents]
 RECORDED = next((path for path in FOUND if path.exists()), None)
 WIRES: dict[str, Wire] = {
-    "chat": OpenAIWire(),
-    "messages": AnthropicWire(),
-    "responses": ResponsesWire(),
-}
+    "chat": OpenAIWire(), "messages": AnthropicWire(), "responses": ResponsesWire(),
+}  # fmt: skip
 
 pytestmark = pytest.mark.skipif(RECORDED is None, reason="the recorded answers are not here")
 

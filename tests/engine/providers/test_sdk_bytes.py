@@ -40,11 +40,9 @@ SYSTEM, USER = Message("system", "Be brief."), Message("user", "2 + 2 – “zwe
 PARAMETERS = {"type": "object", "properties": {"expression": {"type": "string"}}}
 TOOL = ToolSpec("calculator", "Evaluates.", orjson.dumps(PARAMETERS).decode())
 SCHEMA = {
-    "type": "object",
-    "properties": {"A": {"type": "number"}},
-    "required": ["A"],
+    "type": "object", "properties": {"A": {"type": "number"}}, "required": ["A"],
     "additionalProperties": False,
-}
+}  # fmt: skip
 FORMAT = ResponseFormat("verdict", orjson.dumps(SCHEMA).decode())
 WISH = ToolCall("call_1", "calculator", '{"expression":"2+2"}')
 TURN = (Message("assistant", "", (WISH,)), Message("tool", "4", tool_call_id="call_1"))

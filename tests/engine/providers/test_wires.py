@@ -55,12 +55,10 @@ def chat(message: dict[str, Any] | None = None, **choice: Any) -> dict[str, Any]
 
 def message(*blocks: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {
-        "type": "message",
-        "model": "claude-sonnet-4-5-20250929",
-        "content": list(blocks) or [{"type": "text", "text": "4"}],
-        "stop_reason": "end_turn",
+        "type": "message", "model": "claude-sonnet-4-5-20250929",
+        "content": list(blocks) or [{"type": "text", "text": "4"}], "stop_reason": "end_turn",
         "usage": {"input_tokens": 20, "output_tokens": 1},
-    } | fields
+    } | fields  # fmt: skip
 
 
 def response(*items: dict[str, Any], **fields: Any) -> dict[str, Any]:

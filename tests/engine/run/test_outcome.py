@@ -42,13 +42,10 @@ scalars = (
 measures = st.dictionaries(texts, scalars, max_size=3).map(lambda values: tuple(values.items()))
 captured = st.just(1.0) | st.floats(1e-9, 1)
 turns = st.builds(
-    Turn,
-    st.just("Debater A"),
-    texts,
-    outcome=st.sampled_from(["ok", "refused", "truncated", "empty"]),
-    forged=st.integers(0, 3),
+    Turn, st.just("Debater A"), texts,
+    outcome=st.sampled_from(["ok", "refused", "truncated", "empty"]), forged=st.integers(0, 3),
     cut=st.booleans(),
-)
+)  # fmt: skip
 
 
 @st.composite
@@ -72,17 +69,13 @@ def about(cell: Cell) -> dict[str, object]:
 def test_a_line_has_a_verdict_to_the_last_bit(cell, verdict):
     least = min((judgement.captured for judgement in verdict.judgements), default=1)
     more = {
-        "measures": dict(verdict.measures),
-        "counts": counted(verdict),
-        "captured": least if least < 1 else None,
-        "unread": unread_by_seat(verdict),
-    }
+        "measures": dict(verdict.measures), "counts": counted(verdict),
+        "captured": least if least < 1 else None, "unread": unread_by_seat(verdict),
+    }  # fmt: skip
     by_name = {name: value for name, value in more.items() if value}
     assert orjson.loads(line(cell, verdict)) == {
-        **about(cell),
-        "probs": [*verdict.probs],
-        **by_name,
-    }
+        **about(cell), "probs": [*verdict.probs], **by_name,
+    }  # fmt: skip
 
 
 @given(st.sampled_from(CELLS), failures)
@@ -107,15 +100,12 @@ def test_a_place_tells_the_problem_of_its_cell():
 @pytest.mark.parametrize(
     "other",
     [
-        {"name": "t"},
-        {"seed": 1},
-        {"draws": 3},
-        {"problems": SWEEP.problems[:2]},
+        {"name": "t"}, {"seed": 1}, {"draws": 3}, {"problems": SWEEP.problems[:2]},
         {"rows": report_rows([Debate(StatedJudge("sim/judge"), Agent("sim/weak"))])},
         {"identities": {"sim/judge": "another endpoint"}},
     ],
     ids=lambda other: next(iter(other)),
-)
+)  # fmt: skip
 def test_every_setting_that_changes_an_outcome_changes_the_identity_of_the_sweep(other):
     assert replace(SWEEP, **other).identity != SWEEP.identity
 

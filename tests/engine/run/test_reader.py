@@ -31,16 +31,14 @@ draws: 2
 """
 
 READING: tuple[tuple[str, ...], ...] = (
-    ("report", "run", "--json", "--measures"),
-    ("compare", "run", "--json"),
+    ("report", "run", "--json", "--measures"), ("compare", "run", "--json"),
     ("export", "plot", "run", "--kind", "lift", "--data", "-"),
     ("export", "plot", "run", "--kind", "frontier", "--data", "-"),
-    ("measure", "frontier", "run", "--json"),
-    ("show", "run", "--json"),
+    ("measure", "frontier", "run", "--json"), ("show", "run", "--json"),
     ("show", "run", "--search", "nats weight", "--json"),
     ("export", "tables", "run", "--format", "jsonl", "-o", "frames"),
     ("view", "run", "--write", "site"),
-)
+)  # fmt: skip
 """Every command that reads a run."""
 
 
@@ -135,8 +133,7 @@ def test_a_view_for_the_replies_of_a_store_is_refused(place, finished):
 
 @pytest.mark.wire
 def test_a_statement_without_end_is_cut_off_and_one_over_a_large_file_is_not(tmp_path):
-    file = tmp_path / "db"
-    with closing(open_untrusted(file, "mode=rwc")) as db:
+    with closing(open_untrusted(tmp_path / "db", "mode=rwc")) as db:
         with pytest.raises(sqlite3.OperationalError, match="interrupted"):
             db.execute(f"SELECT count(*) FROM ({ENDLESS})").fetchone()
         db.execute("CREATE TABLE t(x)")

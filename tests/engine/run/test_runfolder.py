@@ -103,8 +103,7 @@ def test_finished_run_is_equal_to_the_byte_for_any_order_of_completion(
 
 
 def test_the_folder_of_another_sweep_is_refused_by_name(half):
-    other = Sweep("t", GRID.problems, GRID.rows)
-    assert refused(half, other) == (
+    assert refused(half, Sweep("t", GRID.problems, GRID.rows)) == (
         f"{half} was made from a different sweep (s, 8 cells), settings or --limit; "
         "choose another folder with --run-folder"
     )

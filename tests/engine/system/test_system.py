@@ -83,12 +83,10 @@ def test_the_tree_of_errors_names_every_class():
 @pytest.mark.parametrize(
     ("provider", "files"),
     [
-        ("compatible/lab", 64),
-        pytest.param("compatible/lab", 256, marks=pytest.mark.nightly),
-        pytest.param("openai", 64, marks=pytest.mark.nightly),
-        ("openai", 256),
+        ("compatible/lab", 64), pytest.param("compatible/lab", 256, marks=pytest.mark.nightly),
+        pytest.param("openai", 64, marks=pytest.mark.nightly), ("openai", 256),
     ],
-)
+)  # fmt: skip
 def test_with_few_open_files_nothing_that_was_answered_is_lost(tmp_path, files, provider):
     with Vendor(latency=1.0 if files == 256 else 0.2) as vendor:
         bench = bench_of(tmp_path, vendor.url, provider, (files, files))
@@ -119,13 +117,9 @@ def test_a_soft_bound_is_raised(tmp_path):
 def bench_of(folder: Path, url: str, provider: str, files: tuple[int, int]) -> Bench:
     """More than 256 calls that are ready at once."""
     bench = Bench(
-        folder,
-        url,
-        problems=100 if files == (256, 256) else 60,
-        lanes=256,
-        concurrency=400,
+        folder, url, problems=100 if files == (256, 256) else 60, lanes=256, concurrency=400,
         open_files=files,
-    )
+    )  # fmt: skip
     if provider == "openai":
         text = bench.sweep.read_text().replace("identity: the lab, ", "")
         text = re.sub(r"compatible/lab/\w+", "openai/gpt-4o", text)

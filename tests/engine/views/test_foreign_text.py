@@ -94,12 +94,9 @@ def test_full_disk_is_reported_in_one_line_and_leaves_nothing(finished, place):
     words = ["export", "pack", "run", "-o", "p.oversight", "--no-store"]
     full = [sys.executable, "-m", "oversight.engine", *words]
     ran = subprocess.run(
-        ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", *full],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", *full], cwd=place, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
     assert ran.returncode == 3, ran.stderr
     assert "raise it (ulimit -f)" in ran.stderr.splitlines()[-1] and "Traceback" not in ran.stderr
     assert {*place.rglob("*")} == before

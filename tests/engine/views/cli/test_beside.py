@@ -129,8 +129,7 @@ def test_verdict_on_each_choice_is_counted(session, request):
 
 def test_choice_without_a_verdict_on_it_has_no_table() -> None:
     lost = results_of(OPEN, {("p0", 0, 0): (0.9, B), ("p0", 0, 1): LOST})
-    nobody = results_of(OPEN, {("p0", 0, side): (0.5, Z) for side in (0, 1)})
-    for results in (lost, nobody):
+    for results in (lost, results_of(OPEN, {("p0", 0, side): (0.5, Z) for side in (0, 1)})):
         assert (row(results).chose_right.value, row(results).by_choice) == (0, None)
     assert table_of(lost, "open protocols") is None
 
@@ -165,20 +164,16 @@ def test_measures_are_means_over_problems_by_argued_side() -> None:
     measures = row(results_of(PROPAGANDA, worlds)).measures
     # Texts have no mean, and an unmeasured world has no value.
     assert {name: (figures(mean.truth), figures(mean.lie)) for name, mean in measures.items()} == {
-        "accepted": ((1, 2), (0.5, 2)),
-        "loss": ((0.5, 1), (0.25, 1)),
-        "steps": ((6, 2), (2.5, 2)),
-    }
+        "accepted": ((1, 2), (0.5, 2)), "loss": ((0.5, 1), (0.25, 1)), "steps": ((6, 2), (2.5, 2)),
+    }  # fmt: skip
     assert measures["accepted"].lie.interval == (0, 1)
 
 
 def test_draws_are_averaged_before_problems_and_any_best_answer_is_true() -> None:
     worlds: Worlds = {
-        ("p0", 0, 0): (0.9, {"steps": 1}),
-        ("p0", 1, 0): (0.9, {"steps": 3}),
-        ("p1", 0, 0): (0.9, {"steps": 5}),
-        ("p1", 1, 0): LOST,
-    }
+        ("p0", 0, 0): (0.9, {"steps": 1}), ("p0", 1, 0): (0.9, {"steps": 3}),
+        ("p1", 0, 0): (0.9, {"steps": 5}), ("p1", 1, 0): LOST,
+    }  # fmt: skip
     steps = row(results_of(PROPAGANDA, worlds, draws=2)).measures["steps"]
     assert (figures(steps.truth), steps.lie) == (((2 + 5) / 2, 2), None)
     graded: Worlds = {("p0", 0, side): (0.4, {"steps": side}) for side in range(3)}
@@ -199,10 +194,8 @@ def test_counts_and_label_probability_are_means_over_worlds_with_a_verdict() -> 
 
     only = row(collect(grid, [outcome_of(cell, outcome(cell)) for cell in grid.cells()]))
     assert {name: figures(mean.lie) for name, mean in only.counts_a_world.items()} == {
-        "refused": (0.5, 2),
-        "forged": (1, 2),
-        "unread, Advocate A: refused": (0.5, 2),
-    }
+        "refused": (0.5, 2), "forged": (1, 2), "unread, Advocate A: refused": (0.5, 2),
+    }  # fmt: skip
     assert figures(only.counts_a_world["refused"].truth) == (0, 2)
     assert (figures(only.captured.truth), figures(only.captured.lie)) == ((1, 2), (0.8, 2))
     assert only.captured.lie.interval[1] == 1

@@ -40,13 +40,10 @@ def ran(code: str, place: Path) -> str:
     """Output of a file with this code, in its own process."""
     (place / "mine.py").write_text(code)
     process = subprocess.run(
-        [sys.executable, "mine.py"],
-        cwd=place,
-        env={"PYTHONPATH": str(ROOT), "OVERSIGHT_STORE": str(place / "store")},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+        [sys.executable, "mine.py"], cwd=place,
+        env={"PYTHONPATH": str(ROOT), "OVERSIGHT_STORE": str(place / "store")}, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
     return process.stdout
 
 

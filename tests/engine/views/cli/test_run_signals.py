@@ -91,15 +91,11 @@ def test_closed_terminal_stops_a_run_as_a_signal_does(sweeps: Path) -> None:
     ours, theirs = os.openpty()
     words = ("run", "stuck.yaml", "--set", "models.sim/slow.latency=1")
     process = subprocess.Popen(
-        [sys.executable, "-m", "oversight.engine", *words],
-        cwd=sweeps,
-        env=environment({"OVERSIGHT_STORE": str(sweeps / "store"), "TERM": "xterm"}),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
+        [sys.executable, "-m", "oversight.engine", *words], cwd=sweeps,
+        env=environment({"OVERSIGHT_STORE": str(sweeps / "store"), "TERM": "xterm"}), stdin=theirs,
+        stdout=theirs, stderr=theirs, start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    )
+    )  # fmt: skip
     os.close(theirs)
     output = ""
     while not re.search(r"0 of 540 cells · [1-9]", output):
