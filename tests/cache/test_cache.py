@@ -289,8 +289,7 @@ async def test_a_run_served_from_the_store_lets_others_have_a_turn():
 
 async def test_a_reply_is_durable_before_it_is_handed_out(tmp_path):
     store = DiskStore(tmp_path)
-    cache = Cache(store, answers(), identity=home)
-    durable: list[bool] = []
+    cache, durable = Cache(store, answers(), identity=home), []
 
     async def ask(call: Call) -> None:
         await cache(call)

@@ -87,8 +87,7 @@ class Simulation:
         budget = None if self.cap is None else Budget(self.cap)
         accounting = Accounting(listed(), budget, ledger=ledger)
         endpoint = Sender(MODEL, provider, self.limits, stop_token, accounting, self.chance.random)
-        cache = Cache(self.store, endpoint, identity=lambda call: "lab", clock=lambda: 0)
-        saved: dict[int, tuple[bytes, CellOutcome]] = {}
+        cache, saved = Cache(self.store, endpoint, identity=lambda call: "lab", clock=lambda: 0), {}
 
         def keep(cell: Cell, outcome: CellOutcome) -> None:
             assert cell.place not in saved, "two outcomes of one cell"
@@ -164,8 +163,7 @@ async def _lines(
     cells: Iterable[Cell], store: MemoryStore, ask: Ask, lanes: int
 ) -> dict[int, bytes]:
     """Outcomes, by place, of cells without faults."""
-    cache = Cache(store, ask, identity=lambda call: "lab", clock=lambda: 0)
-    lines: dict[int, bytes] = {}
+    cache, lines = Cache(store, ask, identity=lambda call: "lab", clock=lambda: 0), {}
 
     def keep(cell: Cell, outcome: CellOutcome) -> None:
         lines[cell.place] = outcome_of(cell, outcome).line

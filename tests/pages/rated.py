@@ -34,8 +34,7 @@ def at_desk(
 ) -> Iterator[tuple[TaskQueue, list[str]]]:
     """A desk that is served in another thread, as the browser needs this one; its raters'
     links."""
-    ready, ended = threading.Event(), threading.Event()
-    links: list[str] = []
+    ready, ended, links = threading.Event(), threading.Event(), []
     queues: list[TaskQueue] = []
 
     async def serve() -> None:

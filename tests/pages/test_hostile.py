@@ -52,8 +52,7 @@ async def test_hostile_transcript_is_shown_as_text_and_cut(run):
 
 async def test_second_search_reads_no_database(run, monkeypatch):
     searched._kept.clear()
-    first = made_page(run, "search", q="speaker turn*")
-    reads: list[RunTables] = []
+    first, reads = made_page(run, "search", q="speaker turn*"), []
     every = RunTables.every_call
     monkeypatch.setattr(RunTables, "every_call", lambda self: reads.append(self) or every(self))
     assert made_page(run, "search", q="speaker turn*") == first

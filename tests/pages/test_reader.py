@@ -139,8 +139,7 @@ def test_long_question_is_folded_and_the_transcript_copied(page: Any, run: str) 
 
 
 def test_markdown_and_formulas_are_rendered_and_a_key_shows_raw_text(page: Any, run: str) -> None:
-    faults = faults_in(page)
-    alerts: list[str] = []
+    faults, alerts = faults_in(page), []
     page.on("dialog", lambda dialog: alerts.append(dialog.message) or dialog.dismiss())
     page.goto(f"{run}{DEBATE}/2")
     text, question = page.locator(".question .text"), page.locator(".question .rendered")

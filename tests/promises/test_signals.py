@@ -25,8 +25,7 @@ def _reached(event: threading.Event, sitting: Sitting) -> bool:
 @pytest.mark.wire
 def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(campaign, calm, tmp_path):
     chance = random.Random(campaign.seed)
-    goal, problems = campaign.size(3, 50), campaign.size(6, 10)
-    late: list[int] = []
+    goal, problems, late = campaign.size(3, 50), campaign.size(6, 10), []
     signals = rounds = 0
     distinct = len(calm(problems).stored())
     with Vendor(latency=0.1, spread=0.3) as vendor:

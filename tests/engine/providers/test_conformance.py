@@ -32,7 +32,6 @@ from oversight.engine.errors import (
     Unreachable,
 )
 from oversight.engine.extensions.mock import MockServer, Profile
-from oversight.engine.providers.fault import HeaderLimits
 from tests.engine.providers.test_catalogue import SLASHED, escaped
 from tests.lines import (
     CANARY,
@@ -146,8 +145,7 @@ async def test_the_delay_that_a_server_asks_for_is_handed_on(line, fault):
 
 
 async def test_limits_in_headers_are_reported_once_while_they_stay(line):
-    updates: list[tuple[str, HeaderLimits]] = []
-    profile = Profile(requests_per_minute=2, tokens_per_minute=10_000)
+    updates, profile = [], Profile(requests_per_minute=2, tokens_per_minute=10_000)
     async with rehearsed(line, profile, on_limits=lambda *args: updates.append(args)) as (ask, _):
         await ask(asked(line, "a"))
         await ask(asked(line, "b"))
@@ -423,8 +421,7 @@ async def test_a_request_says_that_it_is_json_and_has_the_key(line):
 
 async def test_tools_go_out_and_their_use_comes_back(line):
     spec = ToolSpec("calculator", "adds", '{"type":"object"}')
-    wish = ToolCall("t1", "calculator", '{"expression":"2+2"}')
-    calls: list[Call] = []
+    wish, calls = ToolCall("t1", "calculator", '{"expression":"2+2"}'), []
 
     def answer(call: Call) -> Reply:
         calls.append(call)

@@ -34,8 +34,7 @@ async def served(
     *answers: bytes, connections: int = 1000
 ) -> AsyncIterator[tuple[HttpClient, str, list[list[tuple[bytes, bytes]]]]]:
     """A server that gives each request the next answer, and what each connection sent it."""
-    requests: list[list[tuple[bytes, bytes]]] = []
-    remaining = iter(answers)
+    requests, remaining = [], iter(answers)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         requests.append(mine := [])

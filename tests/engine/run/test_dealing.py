@@ -51,8 +51,7 @@ def problems(cells: list[Cell]) -> set[int]:
 @virtually
 async def test_workers_take_whole_problems_until_the_last_ones():
     deal, hands = dealt([3, 3])
-    owner: dict[int, Hand] = {}
-    shared = set[int]()
+    owner, shared = {}, set[int]()
     while not deal.finished:
         for hand in hands:
             for cell in await deal.take(hand):

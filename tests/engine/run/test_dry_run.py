@@ -51,8 +51,7 @@ def sweep_of(*protocols: Protocol) -> Sweep:
 
 
 async def walked(grid: Sweep) -> tuple[int, list[tuple[Call, Reply]]]:
-    exchanges: list[tuple[Call, Reply]] = []
-    provider = stand_ins(grid, PRESETS)
+    exchanges, provider = [], stand_ins(grid, PRESETS)
     walker = Walker(provider.reply, lambda call, reply: exchanges.append((call, reply)))
     return await walker.walk(grid.cells()), exchanges
 

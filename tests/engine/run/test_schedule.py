@@ -179,8 +179,7 @@ def watched(
     """Return results by place, the halt, and the cells of a row under way before one completed."""
     ask = Scripted(answer, delay=1.0)
     earlier = () if active else None
-    schedule = StagedStart(InOrder(grid.cells()), grid.rows, earlier, total=len(grid))
-    results: dict[int, RecordedCell] = {}
+    schedule, results = StagedStart(InOrder(grid.cells()), grid.rows, earlier, total=len(grid)), {}
     started: list[int] = []
 
     async def attempted(cell: Cell) -> RecordedCell:
