@@ -18,11 +18,7 @@ from oversight.engine.extensions.mock import (
     MockServer,
     Profile,
     Responder,
-)
-from oversight.engine.extensions.mock.wires import (
-    AnthropicServerWire,
-    OpenAIServerWire,
-    ResponsesServerWire,
+    wires,
 )
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.connecting import connect
@@ -55,9 +51,9 @@ LINES: dict[str, tuple[str, str, str, Line]] = {
 }
 
 SERVER_WIRES = {
-    "openai": OpenAIServerWire(),
-    "responses": ResponsesServerWire(),
-    "anthropic": AnthropicServerWire(),
+    "openai": wires.OpenAIServerWire(),
+    "responses": wires.ResponsesServerWire(),
+    "anthropic": wires.AnthropicServerWire(),
 }
 """Server wires, by the first word of their line."""
 
@@ -114,9 +110,7 @@ def http(status: str, headers: str, body: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def listening(
-    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
-) -> AsyncIterator[str]:
+async def listening(serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]):
     """The address of a server that speaks for itself. At its end it hangs up on everybody."""
     serving: set[asyncio.Task[object]] = set()
 
@@ -162,9 +156,7 @@ async def request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 
 
 @asynccontextmanager
-async def canned(
-    line: str, answer: bytes, key: str = CANARY
-) -> AsyncIterator[tuple[Provider, list[bytes]]]:
+async def canned(line: str, answer: bytes, key: str = CANARY):
     """A provider whose server always sends the same bytes, and then closes."""
     requests: list[bytes] = []
 

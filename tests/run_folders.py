@@ -33,9 +33,7 @@ FORMS = (*(("--format", name) for name in ("text", "markdown", "latex", "csv")),
 """Flags of `report`, for each form that it has."""
 
 
-def folder(
-    path: Path, grid: Sweep = GRID, text: bytes = TEXT, replace_lost: bool = False
-) -> RunFolder:
+def folder(path: Path, grid: Sweep = GRID, text: bytes = TEXT, replace_lost: bool = False):
     manifest = Manifest(grid.identity, grid.name, len(grid), (), "0.1.0", "/store")
     return RunFolder(path, manifest, text, grid, replace_lost=replace_lost)
 

@@ -227,9 +227,7 @@ class Bench:
         """Replay it: every outcome must be equal to the byte."""
         return self.ends(0, command=("replay",))
 
-    def cut(
-        self, vendor: Vendor, requests: int, number: int = signal.SIGINT, *flags: str
-    ) -> "Sitting":
+    def cut(self, vendor: Vendor, requests: int, number: int = signal.SIGINT, *flags: str):
         """Run a sitting that gets a signal after this many requests, to its end."""
         with vendor.held(requests) as reached:
             sitting = self.start(*flags)

@@ -56,9 +56,7 @@ def file_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return file.read_bytes()
 
 
-def packed(
-    entries: Iterable[tuple[str, StoreEntry | DamagedEntry]],
-) -> dict[str, StoreEntry | DamagedEntry]:
+def packed(entries: Iterable[tuple[str, StoreEntry | DamagedEntry]]):
     """Entries by key, each packed alike."""
     return {
         key: entry.packed() if isinstance(entry, StoreEntry) else entry for key, entry in entries

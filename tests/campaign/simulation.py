@@ -159,9 +159,7 @@ class Simulation:
         assert resumed == {cell.place: calm[cell.place] for cell in todo}
 
 
-async def _lines(
-    cells: Iterable[Cell], store: MemoryStore, ask: Ask, lanes: int
-) -> dict[int, bytes]:
+async def _lines(cells: Iterable[Cell], store: MemoryStore, ask: Ask, lanes: int):
     """Outcomes, by place, of cells without faults."""
     cache, lines = Cache(store, ask, identity=lambda call: "lab", clock=lambda: 0), {}
 

@@ -10,20 +10,7 @@ from oversight.cache.call import Call
 from oversight.cache.errors import StoreFull
 from oversight.cache.reply import Reply, Usage
 from oversight.cache.store import MemoryStore
-from oversight.engine.errors import (
-    AuthenticationFailed,
-    ContextLengthExceeded,
-    EngineError,
-    InvalidRequest,
-    Malformed,
-    ModelNotFound,
-    OutcomeUnknown,
-    Overloaded,
-    QuotaExhausted,
-    RateLimited,
-    Unreachable,
-    UnrecognizedReply,
-)
+from oversight.engine import errors
 from tests.sittings import opinion
 
 HANG = 600.0
@@ -65,11 +52,11 @@ class FaultyProvider:
         self.in_flight[address] += 1
         self.most = max(self.most, self.in_flight.total())
         fault = self._fault() if self.chance.random() < self.share else None
-        if not isinstance(fault, Unreachable):
+        if not isinstance(fault, errors.Unreachable):
             self.requests += 1
             self.at.append(loop.time())
         try:
-            hangs = isinstance(fault, OutcomeUnknown) and self.chance.random() < 0.3
+            hangs = isinstance(fault, errors.OutcomeUnknown) and self.chance.random() < 0.3
             await asyncio.sleep(HANG if hangs else self.chance.expovariate(1.0))
             if fault is not None:
                 raise fault
@@ -78,24 +65,30 @@ class FaultyProvider:
         finally:
             self.in_flight[address] -= 1
 
-    def _fault(self) -> EngineError:
+    def _fault(self) -> errors.EngineError:
         chance = self.chance
         if chance.random() < self.deadly:
-            return chance.choice((QuotaExhausted, AuthenticationFailed, ModelNotFound))("the end")
+            return chance.choice(
+                (errors.QuotaExhausted, errors.AuthenticationFailed, errors.ModelNotFound)
+            )("the end")
         kind = chance.randrange(9)
         if chance.random() < 0.01:
-            return RateLimited("come back tomorrow", 2000.0)
+            return errors.RateLimited("come back tomorrow", 2000.0)
         if kind < 3:
-            return RateLimited("slow down", chance.choice((0.0, 1.0, 1.0, 20.0, 20.0, 60.0, 400.0)))
+            return errors.RateLimited(
+                "slow down", chance.choice((0.0, 1.0, 1.0, 20.0, 20.0, 60.0, 400.0))
+            )
         if kind < 5:
-            return Overloaded("busy", chance.choice((0.0, 0.0, 3.0, 30.0, 400.0)))
+            return errors.Overloaded("busy", chance.choice((0.0, 0.0, 3.0, 30.0, 400.0)))
         if kind == 5:
-            return Unreachable("nobody there")
+            return errors.Unreachable("nobody there")
         if kind == 6:
-            return OutcomeUnknown("cut off")
+            return errors.OutcomeUnknown("cut off")
         if kind == 7:
-            return Malformed("rubbish", b"<html>")
-        return chance.choice((InvalidRequest, ContextLengthExceeded, UnrecognizedReply))("no")
+            return errors.Malformed("rubbish", b"<html>")
+        return chance.choice(
+            (errors.InvalidRequest, errors.ContextLengthExceeded, errors.UnrecognizedReply)
+        )("no")
 
     async def close(self) -> None:
         """Nothing to close."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,7 @@ FORM = """{"type": "object", "properties": {"reasoning": {"type": "string"},
 
 
 @contextmanager
-def at_desk(
-    folder: Path, calls: Iterable[Call], settings: QueueSettings = PLAIN, raters: int = 1
-) -> Iterator[tuple[TaskQueue, list[str]]]:
+def at_desk(folder: Path, calls: Iterable[Call], settings: QueueSettings = PLAIN, raters: int = 1):
     """A desk that is served in another thread, as the browser needs this one; its raters'
     links."""
     ready, ended, links = threading.Event(), threading.Event(), []

@@ -143,9 +143,7 @@ def test_p13_a_key_is_found_in_nothing_that_was_written(campaign, tmp_path):
     print(f"{len(pairs)} cases: {len(providers)} providers, {len(FAULTS)} faults, crashes")
 
 
-def _run(
-    folder: Path, url: str, provider: str, environment: dict[str, str], parrot: type[Parrot]
-) -> Bench:
+def _run(folder: Path, url: str, provider: str, environment: dict[str, str], parrot: type[Parrot]):
     bench = Bench(folder, url, problems=1, lanes=2, deadline=1.0)
     path = "" if provider == "anthropic" else "/v1"
     text = bench.sweep.read_text().replace("compatible/lab/", f"{provider}/")

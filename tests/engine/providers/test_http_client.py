@@ -30,9 +30,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 
 
 @asynccontextmanager
-async def served(
-    *answers: bytes, connections: int = 1000
-) -> AsyncIterator[tuple[HttpClient, str, list[list[tuple[bytes, bytes]]]]]:
+async def served(*answers: bytes, connections: int = 1000):
     """A server that gives each request the next answer, and what each connection sent it."""
     requests, remaining = [], iter(answers)
 

@@ -75,19 +75,13 @@ CHAT: list[tuple[Call, dict[str, Any]]] = [
     (of(GPT, *ASKED, top_logprobs=5), {"logprobs": True, "top_logprobs": 5}),
     (of(SOL, *ASKED, effort="high"), {"reasoning_effort": "high"}),
     (of(GPT, *ASKED, tools=(TOOL,)), {"tools": CHAT_TOOLS}),
-    (
-        of(GPT, *ASKED, response_format=FORMAT),
-        {"response_format": {"type": "json_schema", "json_schema": SCHEMA_GIVEN}},
-    ),
-    (
-        of(GPT, *ASKED, *TURN, tools=(TOOL,)),
-        {"messages": [*CHAT_SYSTEM, *CHAT_TURN], "tools": CHAT_TOOLS},
-    ),
-    (
-        of(GPT, *ASKED, *LATER, max_tokens=7),
-        {"messages": [*CHAT_SYSTEM, *CHAT_LATER], "max_completion_tokens": 7},
-    ),
-]
+    (of(GPT, *ASKED, response_format=FORMAT),
+     {"response_format": {"type": "json_schema", "json_schema": SCHEMA_GIVEN}}),
+    (of(GPT, *ASKED, *TURN, tools=(TOOL,)),
+     {"messages": [*CHAT_SYSTEM, *CHAT_TURN], "tools": CHAT_TOOLS}),
+    (of(GPT, *ASKED, *LATER, max_tokens=7),
+     {"messages": [*CHAT_SYSTEM, *CHAT_LATER], "max_completion_tokens": 7}),
+]  # fmt: skip
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
 CALLED = {
     **{"type": "function_call", "id": "fc_1", "call_id": "call_1", "status": "completed"},
@@ -106,16 +100,12 @@ RESPONSES: list[tuple[Call, dict[str, Any]]] = [
     (of(GPT, *ASKED, top_logprobs=5, max_tokens=16), SCORED | {"max_output_tokens": 16}),
     (of(SOL, *ASKED, effort="xhigh"), {"reasoning": {"effort": "xhigh"}, **SEALED}),
     (of("openai/gpt-6-astra", *ASKED, tools=(TOOL,)), {"tools": [RESPONSES_TOOL], **SEALED}),
-    (
-        of(GPT, *ASKED, response_format=FORMAT),
-        {"text": {"format": {"type": "json_schema", **SCHEMA_GIVEN}}},
-    ),
-    (
-        of(SOL, *ASKED, CAME, TURN[1], tools=(TOOL,)),
-        {"input": [*CHAT_SYSTEM, THOUGHT, CALLED, GAVE], "tools": [RESPONSES_TOOL], **SEALED},
-    ),
+    (of(GPT, *ASKED, response_format=FORMAT),
+     {"text": {"format": {"type": "json_schema", **SCHEMA_GIVEN}}}),
+    (of(SOL, *ASKED, CAME, TURN[1], tools=(TOOL,)),
+     {"input": [*CHAT_SYSTEM, THOUGHT, CALLED, GAVE], "tools": [RESPONSES_TOOL], **SEALED}),
     (of(GPT, *ASKED, *LATER), {"input": [*CHAT_SYSTEM, *CHAT_LATER]}),
-]
+]  # fmt: skip
 SAID = {"role": "user", "content": [{"type": "text", "text": USER.text}]}
 CLAUDE = {"messages": [SAID], "system": [{"type": "text", "text": SYSTEM.text}]}
 CLAUDE_TOOL = {"name": "calculator", "description": "Evaluates.", "input_schema": PARAMETERS}
@@ -136,25 +126,17 @@ MESSAGES: list[tuple[Call, dict[str, Any]]] = [
     (of(HAIKU, *ASKED, temperature=0.0, draw=(2,)), {"extra_body": {"temperature": 0.0}}),
     (of(HAIKU, *ASKED, top_p=0.9), {"extra_body": {"top_p": 0.9}}),
     (of(HAIKU, *ASKED, stop=("END",)), {"stop_sequences": ["END"]}),
-    (
-        of(OPUS, *ASKED, effort="high"),
-        {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}},
-    ),
-    (
-        of(HAIKU, *ASKED, effort="low", max_tokens=8000),
-        {"max_tokens": 8000, "thinking": {"type": "enabled", "budget_tokens": 2000}},
-    ),
+    (of(OPUS, *ASKED, effort="high"),
+     {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}),
+    (of(HAIKU, *ASKED, effort="low", max_tokens=8000),
+     {"max_tokens": 8000, "thinking": {"type": "enabled", "budget_tokens": 2000}}),
     (of(OPUS, *ASKED, tools=(TOOL,)), {"tools": [CLAUDE_TOOL]}),
-    (
-        of(OPUS, *ASKED, response_format=FORMAT),
-        {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
-    ),
-    (
-        of(OPUS, *ASKED, THOUGHT_OF, TURN[1], tools=(TOOL,)),
-        {"messages": [SAID, *CLAUDE_TURN], "tools": [CLAUDE_TOOL]},
-    ),
+    (of(OPUS, *ASKED, response_format=FORMAT),
+     {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}),
+    (of(OPUS, *ASKED, THOUGHT_OF, TURN[1], tools=(TOOL,)),
+     {"messages": [SAID, *CLAUDE_TURN], "tools": [CLAUDE_TOOL]}),
     (of(OPUS, *ASKED, *LATER), {"messages": [SAID, *CLAUDE_LATER]}),
-]
+]  # fmt: skip
 CALLS = [
     *(("chat", *case) for case in CHAT),
     *(("responses", *case) for case in RESPONSES),

@@ -333,9 +333,7 @@ def answered(status: int, body: Any, wire: Wire = OPENAI) -> str:
     return f"{reply.outcome} {reply.text!r}, {reply.stop_reason or 'no reason'}"
 
 
-def openai(
-    status: int, message: str, code: Any = None, type: str | None = None, **more: Any
-) -> str:
+def openai(status: int, message: str, code: Any = None, type: str | None = None, **more: Any):
     error = {"message": message, "type": type, "param": None, "code": code} | more
     return answered(status, {"error": error})
 

@@ -14,7 +14,6 @@ from oversight.engine.run.lanes import NotedOutcome, attempt_noted
 from oversight.engine.run.schedule import UNREPEATABLE
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.protocol import NamedMeasures
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.transcript import Failure, Transcript, Turn, Verdict
 from tests.fakes import Scripted
@@ -37,9 +36,7 @@ class Own(NaiveJudge):
             verdict = await self.judge.judge(transcript, ask)
         return verdict
 
-    async def appraise(
-        self, problem: Problem, side: Answer, verdict: Verdict, ask: Ask
-    ) -> NamedMeasures:
+    async def appraise(self, problem: Problem, side: Answer, verdict: Verdict, ask: Ask):
         return (("number", next(self.numbers)),)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from oversight.cache.call import Call
-from oversight.engine.errors import Interrupted, InvalidRequest, Pending, RowsPaused
+from oversight.engine.errors import Interrupted, InvalidRequest, Pending
 from oversight.engine.run.lanes import attempt_noted, run_lanes
 from oversight.engine.run.later import Passes
 from oversight.engine.run.record.values import CellEnd, RecordedCell
@@ -173,9 +173,7 @@ def test_passes_run_only_waiting_work_again():
     assert work.later.passes == 3
 
 
-def watched(
-    grid: Sweep, answer: Callable[[Call], str], *, active: bool = True
-) -> tuple[dict[int, RecordedCell], RowsPaused | None, int]:
+def watched(grid: Sweep, answer: Callable[[Call], str], *, active: bool = True):
     """Return results by place, the halt, and the cells of a row under way before one completed."""
     ask = Scripted(answer, delay=1.0)
     earlier = () if active else None

@@ -88,16 +88,13 @@ def about(n: int) -> Callable[[Call], bool]:
     [
         (Unreadable("no number", "gibberish", "c1"), "unreadable", "no number"),
         (InvalidRequest("400: no such field"), "InvalidRequest", "400: no such field"),
-        (
-            ContextLengthExceeded("9,000 of 8,000 tokens"),
-            "ContextLengthExceeded",
-            "9,000 of 8,000 tokens",
-        ),
+        (ContextLengthExceeded("9,000 of 8,000 tokens"), "ContextLengthExceeded",
+         "9,000 of 8,000 tokens"),
         (ZeroDivisionError("division by zero"), "crash", "ZeroDivisionError: division by zero"),
         (ExceptionGroup("two", [InvalidRequest("a"), KeyError("b")]), "InvalidRequest", "a"),
         (ExceptionGroup("in", [ExceptionGroup("in", [KeyError("b")])]), "crash", "KeyError: 'b'"),
     ],
-)
+)  # fmt: skip
 def test_one_bad_cell_stops_no_other(fault, kind, message):
     results, stop_token = ran(sweep(problems=3), failing(about(1), fault))
     assert results.kinds == ["ok", "ok", kind, kind, "ok", "ok"]

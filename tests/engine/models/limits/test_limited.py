@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply, Usage
-from oversight.engine.errors import (
-    ExceedsRateLimit,
-    InvalidRequest,
-    OutcomeUnknown,
-    Overloaded,
-    RateLimited,
-    Unreachable,
-)
+from oversight.engine import errors
 from oversight.engine.models.limits.buckets import BURST_WINDOW, LOOKAHEAD, Limits
 from oversight.engine.tokens import TokenEstimator
 from tests.server import Server, ask_all_at_once, busiest, call_of, mixed_sizes, sender
@@ -197,10 +190,10 @@ def test_a_call_larger_than_a_minutes_budget_is_refused_before_it_waits():
     server = Server()
     limited = sender(server, Limits(input_tokens=1_000, output_tokens=500))
     with pytest.raises(
-        ExceedsRateLimit, match=r"1,200 input tokens .* limit of 1,000 a minute; shorten"
+        errors.ExceedsRateLimit, match=r"1,200 input tokens .* limit of 1,000 a minute; shorten"
     ):
         run(limited(call_of(1_200)))
-    with pytest.raises(ExceedsRateLimit, match="600 output tokens"):
+    with pytest.raises(errors.ExceedsRateLimit, match="600 output tokens"):
         run(limited(call_of(100, max_tokens=600)))
     assert server.book == []
 
@@ -234,18 +227,20 @@ async def test_the_input_that_counts(usage, seconds):
 @virtually
 async def test_a_call_that_the_server_rejected_gives_its_tokens_back():
     server = Server(
-        latency=0.0, fault=lambda request: InvalidRequest("400: no") if len(server.book) else None
+        latency=0.0,
+        fault=lambda request: errors.InvalidRequest("400: no") if len(server.book) else None,
     )
     limited = sender(server, Limits(input_tokens=60_000))
     await limited(call_of(900))
     for n in range(100):
-        with pytest.raises(InvalidRequest):
+        with pytest.raises(errors.InvalidRequest):
             await limited(call_of(900, n))
     assert now() < 3
 
 
 @pytest.mark.parametrize(
-    ("fault", "again"), [(Unreachable("refused"), 0.5), (OutcomeUnknown("reset"), 1.0)]
+    ("fault", "again"),
+    [(errors.Unreachable("refused"), 0.5), (errors.OutcomeUnknown("reset"), 1.0)],
 )
 @virtually
 async def test_a_request_counts_towards_the_limit_only_if_it_left(fault, again):
@@ -317,7 +312,7 @@ async def test_statistics_name_the_limit_that_binds(limits, speed, text):
 
 @virtually
 async def test_pause_and_outage_are_shown_with_remaining_time():
-    faults = iter([RateLimited("429", 30.0)] + [Overloaded("down")] * 12)
+    faults = iter([errors.RateLimited("429", 30.0)] + [errors.Overloaded("down")] * 12)
     server = Server(latency=0.0, fault=lambda request: next(faults, None))
     retry = sender(server, jitter=lambda: 0.0)
     asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(3)]

@@ -13,13 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply, Usage
-from oversight.engine.errors import (
-    OutcomeUnknown,
-    Overloaded,
-    QuotaExhausted,
-    RateLimited,
-    ServerBusy,
-)
+from oversight.engine import errors
 from oversight.engine.models import router
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
@@ -62,7 +56,7 @@ class Queueing:
                 await asyncio.sleep(self.latency * self.rng.lognormvariate(0.0, self.spread))
         except TimeoutError:
             self.late += 1
-            raise OutcomeUnknown(f"no whole answer within {self.deadline:g} s") from None
+            raise errors.OutcomeUnknown(f"no whole answer within {self.deadline:g} s") from None
         finally:
             self.in_flight -= 1
         return Reply("yes", usage=Usage(100, 10))
@@ -139,7 +133,7 @@ async def test_a_deadline_that_passes_in_a_crowd_lowers_the_width_and_fails_no_c
 @virtually
 async def test_a_vendor_is_not_asked_again_and_again_where_each_time_may_be_billed():
     failed = await ask_all(endpoint(Queueing(1, latency=1.0, deadline=2.5), own=False), 60)
-    assert failed and not any(isinstance(fault, ServerBusy) for fault in failed)
+    assert failed and not any(isinstance(fault, errors.ServerBusy) for fault in failed)
 
 
 @virtually
@@ -179,7 +173,7 @@ def test_a_free_connection_goes_to_the_model_that_waits_longest():
 
 @virtually
 async def test_a_paused_model_holds_no_connection_back():
-    shared, refusals = Connections(1), iter([RateLimited("429", 60.0)])
+    shared, refusals = Connections(1), iter([errors.RateLimited("429", 60.0)])
     paused = sender(Server(fault=lambda request: next(refusals, None)), connections=shared)
     other = sender(Server(), connections=shared)
     waiting = asyncio.gather(*(paused(call_of(10, n)) for n in range(3)))
@@ -267,7 +261,7 @@ async def test_an_account_that_ends_after_five_answers_gets_few_more_calls():
         number = next(requests)
         await asyncio.sleep(0.1 + number / 1_000)
         if number >= 5:
-            raise QuotaExhausted("the budget is spent")
+            raise errors.QuotaExhausted("the budget is spent")
         return Reply("yes", usage=Usage(100, 10))
 
     agent, judge = (sender(spent, own=True, stop_token=stop_token) for _ in range(2))
@@ -396,8 +390,8 @@ async def test_a_halt_reaches_a_call_that_waits_within_a_window(tank, amount):
     await full.take(1)
     waiting = asyncio.create_task(full.take(amount))
     await asyncio.sleep(3)
-    stop_token.stop(QuotaExhausted("gone"))
-    with pytest.raises(QuotaExhausted):
+    stop_token.stop(errors.QuotaExhausted("gone"))
+    with pytest.raises(errors.QuotaExhausted):
         await waiting
     assert now() == pytest.approx(3, abs=BURST_WINDOW)
 
@@ -534,7 +528,7 @@ async def test_a_server_that_takes_40_calls_at_once_is_kept_busy_and_seldom_over
         if serving == 40:
             turned_away += 1
             await asyncio.sleep(0.05)
-            raise Overloaded("503: busy")
+            raise errors.Overloaded("503: busy")
         serving += 1
         await asyncio.sleep(rng.uniform(0.5, 1.5))
         serving -= 1

@@ -34,9 +34,7 @@ WEAK = CALL.changed(model="ollama/llama3.1:8b")
 PASSAGE = "A story. " * 999
 
 
-def stored(
-    call: Call, reply: Reply, at: int = JUNE, place: str = "here/v1", passage: str = ""
-) -> tuple[str, bytes]:
+def stored(call: Call, reply: Reply, at: int = JUNE, place: str = "here/v1", passage: str = ""):
     key = store_key(call.address, place)
     return key, new_entry(key, call, reply, place, at).packed(passage).to_bytes()
 
