@@ -96,8 +96,8 @@ class Worlds(Analysis):
 
     title = "World against world"
     lead = (
-        "P of the answer argued for: where the truth is argued, over where a lie is. In the upper "
-        "left the judge is right in both worlds; right of the middle the lie wins."
+        "Up: the judge's probability of the true answer when the agent argues for it. Right: the "
+        "same of a false answer. Upper left: right in both worlds; right half: the lie wins."
     )
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:

@@ -183,7 +183,7 @@ def costs_part(costs: Costs, ledger: float | None) -> Part:
     """The cost of each row in the order of the report. ledger: dollars recorded in the run's; None
     if it paid nothing."""
     notes = [
-        "Each row by itself, with all calls that it makes; those of several rows are paid once.",
+        "Each row counts all calls that it makes. A call that several rows share is paid for once.",
     ]
     if ledger is not None:
         notes.append(f"the ledger has ${ledger:,.2f}, with requests that failed or were sent again")
@@ -370,8 +370,8 @@ class Frontier(Analysis):
 
     title = "Frontier of cost"
     lead = (
-        "What each row is worth over what a problem costs under it. On the frontier no other row "
-        "is as good at a lower cost."
+        "Up: how good each row is. Right: its cost per problem. On the frontier, no other row is "
+        "as good at a lower cost."
     )
 
     axis: CostAxis | None = flag(

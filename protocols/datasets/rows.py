@@ -314,12 +314,17 @@ def csv_rows(
 def _record(
     file: str, line: int, names: Sequence[str], fields: Sequence[str], delimiter: str
 ) -> Row | DatasetError:
-    if len(fields) < len(names) or any(field.strip() for field in fields[len(names) :]):
+    short = len(fields) < len(names)
+    if short or any(field.strip() for field in fields[len(names) :]):
+        fix = (
+            "write every field, empty ones too"
+            if short
+            else f"put a field with {delimiter!r} in quotes"
+        )
         return DatasetError(
             file,
             line,
-            f"{len(fields)} fields under {len(names)} columns, from {fields[0][:40]!r} on; "
-            f"put a field with {delimiter!r} in quotes",
+            f"{len(fields)} fields under {len(names)} columns, from {fields[0][:40]!r} on; {fix}",
         )
     return {name: field for name, field in zip(names, fields, strict=False) if name}
 

@@ -94,9 +94,9 @@ class Verdicts:
             return ""
         finite = sorted(mde for mde in mdes if mde < float("inf"))
         ends = dict.fromkeys(f"{mde:.2f}" for mde in (finite[:1] + finite[-1:]))
-        below = f"differences below {' to '.join(ends)} cannot" if finite else "no difference can"
+        below = f"lifts below {' to '.join(ends)} may go un" if finite else "no lift can be "
         return (
-            f"{_problems(self.contrasts)}: {below} be seen; see oversight plan SWEEP "
+            f"{_problems(self.contrasts)}: {below}detected; see oversight plan SWEEP "
             "--contrast 'A - B' --mde 0.3."
         )
 

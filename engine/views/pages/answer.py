@@ -263,7 +263,13 @@ def compare_page(run: RunReader, links: Links, query: PageQuery) -> str:
             parts = [shown_part(part, {}) for part in (_apart(rows, links, single, score), flips)]
         elif not single:
             listed = (listed.brief or listed).chosen(LISTED)
-            parts.append(shown_part(listed, {}, line_links=line_links))
+            table = shown_part(listed, {}, line_links=line_links)
+            names = [
+                text.replace(" ", ": ", 1)
+                for text in listed.alike
+                if text.startswith(("first ", "second "))
+            ]
+            parts.append(replace(table, title=" · ".join((table.title, *names))))
     tested = [line.contrast for line in lines]
     mean = _mean(rows, lines if all(words) and not single and not other else (), score)
     return run_page(

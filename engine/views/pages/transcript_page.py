@@ -148,20 +148,22 @@ class Transcripts:
         # The first of the kinds that are seen in a verdict, and what people and probes found.
         return ", ".join(names[:1] + [name for name in names[1:] if all or name in FURTHER_KINDS])
 
+    def grouped(self, run: RunReader, query: PageQuery) -> Flags:
+        """The readings whose row is in the group that is asked for."""
+        one_of(query.by, DIMENSIONS, "group")
+        kind = query.by in KINDS_OF_ROWS
+        rows = [
+            value_of(row, query.by) == query.group and (kind or not row.naive)
+            for row in run.sweep.rows
+        ]
+        return np.array(rows)[self.rows]
+
     def chosen(
         self, run: RunReader, names: tuple[str, ...], query: PageQuery, fits: Flags
     ) -> Places:
         """Numbers of the readings of `fits` that are meant, in order."""
         if query.show:
             fits = fits & self.kinds[query.show]
-        if query.group:
-            one_of(query.by, DIMENSIONS, "group")
-            kind = query.by in KINDS_OF_ROWS
-            rows = [
-                value_of(row, query.by) == query.group and (kind or not row.naive)
-                for row in run.sweep.rows
-            ]
-            fits = fits & np.array(rows)[self.rows]
         for word_ in query.words.lower().split():
             in_row = np.array([word_ in name.lower() for name in names])
             in_problem = np.array([word_ in problem.id.lower() for problem in run.sweep.problems])
@@ -193,6 +195,8 @@ def _listed(run: RunReader, links: Links, query: PageQuery, row: int | None) -> 
     names, every = completed.names, Transcripts(run, completed, query.score)
     every.kinds["noted"] &= links.shows_notes
     fits = every.there if row is None else every.there & (every.rows == row)
+    if query.group:
+        fits = fits & every.grouped(run, query)
     chosen = every.chosen(run, names, query, fits)
     empty = not len(chosen) and bool(fits.any())
     if empty:

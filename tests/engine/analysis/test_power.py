@@ -107,7 +107,7 @@ def test_a_report_says_what_its_problems_could_have_found(runs: Kept, command: C
     run = runs()
     text = " ".join(command("report", run, "--notes").out.split())
     assert "minus the naive judge's; too few problems to detect any" in text
-    assert "4 problems: no difference can be seen; see oversight plan SWEEP --contrast" in text
+    assert "4 problems: no lift can be detected; see oversight plan SWEEP --contrast" in text
     rows = json.loads(command("report", run, "--json").out)["rows"]
     compared = json.loads(command("compare", run, "--json").out)["contrasts"]
     assert {one["mde"] for one in (*rows, *compared)} == {None}

@@ -223,7 +223,7 @@ def test_few_problems_and_rare_errors_have_one_sentence_each() -> None:
     few = drawn(np.array([3.0, 0.0, 0.1]), 8)
     text = re.sub(r"\d\.\d\d", "#", Verdicts(few).coarse)
     assert text == (
-        "8 problems: differences below # to # cannot be seen; see oversight plan SWEEP --contrast "
+        "8 problems: lifts below # to # may go undetected; see oversight plan SWEEP --contrast "
         "'A - B' --mde 0.3."
     )
     assert not Verdicts(drawn(np.zeros(3), 900)).coarse
