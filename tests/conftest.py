@@ -59,7 +59,6 @@ def examples(times: int) -> settings:
 FOREIGN = re.compile(r"\w+_proxy|columns|force_color|tty_compatible|oversight_log", re.IGNORECASE)
 """Variables that change where clients send requests, and what is printed."""
 
-
 TODAY = date(2026, 11, 28)
 """The day of all tests: models that are retired later are still served."""
 

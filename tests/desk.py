@@ -39,7 +39,6 @@ providers:
 models:
 """
 
-
 STEPS = """\
 import os, signal
 from oversight.cache.cache import Cache

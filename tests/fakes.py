@@ -73,7 +73,6 @@ CRATES = Question(
 )
 APPLES = Problem("apples", CRATES, (1, -1))
 A, B = CRATES.answers
-
 JUDGE = StatedJudge("judge")
 ALICE, BOB = Agent("alice"), Agent("bob")
 """The models of most scripts; `call.model` distinguishes them."""

@@ -24,8 +24,6 @@ from tests.command_line import ROOT, Ran, within
 _HEADING = re.compile(r"^## (.+)\n", re.MULTILINE)
 _FILE = re.compile(r"^```\w+ (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
-
-
 Answer: TypeAlias = Callable[[str], Iterable[str]]
 """The lines that stand below a line."""
 Names: TypeAlias = dict[str, Any] | None

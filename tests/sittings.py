@@ -35,7 +35,6 @@ from tests.starting import Started
 from tests.waiting import PATIENCE
 
 __all__ = ["TAGS", "Bench", "Call", "Reply", "Vendor", "moody", "opinion", "read_instructions"]
-
 CONCURRENCY = 8
 FLIGHTS = 2 * CONCURRENCY
 """Calls on the wire at most: each of two models has its own limit."""

@@ -8,11 +8,9 @@ from typing import Any, ParamSpec, TypeVar
 
 T = TypeVar("T")
 P = ParamSpec("P")
-
 TICK = 1e-9
 """Seconds that a turn of the loop takes. As with a real clock, time never stands still: code
 that waits for a hair more than a float can hold would otherwise turn for ever."""
-
 
 POLL = 64
 """Turns of the loop between two looks at sockets and other threads, each of which is a system call;

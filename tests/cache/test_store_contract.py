@@ -26,7 +26,6 @@ OPENERS: dict[str, Callable[[Path], Store]] = {
     ),
 }
 
-
 RINGS = {"docs/extending.md": pytest.mark.wire, "postgres": pytest.mark.real}
 
 

@@ -16,7 +16,6 @@ from tests.fakes import Scripted, run_cells
 from tests.house.weight import ROOMS, ROOT
 
 pytestmark = pytest.mark.wire
-
 FILES = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
 SLOW = ("scipy", "openai", "anthropic", "torch")
 HEAVY = (*SLOW, "httpx", "httpx2", "aiohttp")

@@ -14,7 +14,6 @@ import pytest
 from tests.house.weight import ROOMS, ROOT
 
 pytestmark = pytest.mark.wire
-
 SHIPPED = (*ROOMS, "tests", "tools", "examples", "docs")
 """Folders of the checkout that the sdist holds."""
 USERS_OWN = """

@@ -14,7 +14,6 @@ from tests.waiting import PATIENCE
 PATIENCE_MS = 120_000
 """Time limit of a page; most waits end at once, or never."""
 CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrome") or ""
-
 AXE = Path(__file__).parent / "vendored" / "axe.min.js"
 
 QUIET = (

@@ -23,7 +23,6 @@ from tests.persons.queues import MODEL, PLAIN, event_kind, judgement
 from tests.world import shipment
 
 pytestmark = pytest.mark.browser
-
 AFTER = replace(PLAIN, before=True)
 
 

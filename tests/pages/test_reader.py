@@ -15,7 +15,6 @@ from tests.pages.browser import asked_by, faults_in, served, unpacked, violation
 from tests.pages.conftest import ran
 
 pytestmark = pytest.mark.browser
-
 ANSWERS = ("the cook had mutinied", "the captain had a fever", "a signal was misread")
 TRUTH = "the rudder chain had frozen"
 QUESTION = "Why did the second boat turn back?"

@@ -22,7 +22,6 @@ from tests.command_line import running
 from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.wire, pytest.mark.asyncio(loop_scope="module")]
-
 VIEWS, _, NOT_THERE = Path(__file__).with_name("addresses.txt").read_text().partition("\n\n")
 """The addresses of all views, each with words of its page; and some that lead nowhere."""
 TOKEN = "a-token-that-nobody-guesses"

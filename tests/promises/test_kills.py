@@ -17,7 +17,6 @@ from tests.sittings import FLIGHTS, Bench, Sitting, Vendor
 from tests.waiting import end
 
 pytestmark = pytest.mark.campaign
-
 PROBLEMS = 20
 
 

@@ -13,7 +13,6 @@ from tests.desk import CONCURRENCY, MODELS, Desk, counts
 from tests.waiting import PATIENCE, end, until
 
 pytestmark = pytest.mark.wire
-
 CELLS = 2 * 2 * 2 * (1 + 2 * 2)
 """Problems x worlds x judges x (naive judge + agents x orders of speech)."""
 SLOW = {"latency": 0.1}

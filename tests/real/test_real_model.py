@@ -43,8 +43,6 @@ FROM_REPLIES = {"unreadable", "declined"}
 """What a model that argues badly may do to a cell; every other failure would be ours."""
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(4 * 3600)]
-
-
 ASKED = sorted(JUDGES.keys() - {"published"})
 """The kinds of judges that ask a model."""
 

@@ -77,8 +77,6 @@ def telling(at: dict[str, Any]) -> Iterator[tuple[str, list[Asked]]]:
 
 PROPS = {"/props": {"total_slots": 2, "default_generation_settings": {"n_ctx": 512}}}
 SHOW = {"model_info": {"llama.context_length": 131072, "general.architecture": "llama"}}
-
-
 SLOTS = [{"id": n, "n_ctx": 2048, "is_processing": n == 0} for n in range(3)]
 DP = {"internal_states": [{"effective_max_running_requests_per_dp": 128}] * 2}
 ONE = {"max_running_requests": 64, "internal_states": [{"last_gen_throughput": 1.0}]}

@@ -102,10 +102,7 @@ def test_env_file_is_decoded_by_its_byte_order_mark(encoding, tmp_path, monkeypa
 )
 def test_env_file_that_is_not_text_is_named(content, fault, tmp_path):
     file = tmp_path / ".env"
-    if content is None:
-        file.mkdir()
-    else:
-        file.write_bytes(content)
+    file.mkdir() if content is None else file.write_bytes(content)
     with pytest.raises(UsageError, match=fault) as caught:
         environment(tmp_path)
     assert str(file) in str(caught.value)

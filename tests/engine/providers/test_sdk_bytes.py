@@ -50,7 +50,6 @@ LATER = (Message("assistant", "4."), Message("user", "Sure?"))
 CHAT_SYSTEM = [{"role": "system", "content": SYSTEM.text}, {"role": "user", "content": USER.text}]
 CHAT_TOOL = {"name": "calculator", "description": "Evaluates.", "parameters": PARAMETERS}
 SCHEMA_GIVEN = {"name": "verdict", "schema": SCHEMA, "strict": True}
-
 CHAT_TOOLS = [{"type": "function", "function": CHAT_TOOL}]
 CHAT_LATER = [{"role": "assistant", "content": "4."}, {"role": "user", "content": "Sure?"}]
 CHAT_WISH = {"id": "call_1", "type": "function"} | {

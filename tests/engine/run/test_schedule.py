@@ -27,8 +27,6 @@ from tests.world import sweep
 SURE = "A: 80%\nB: 20%"
 GOOD, BAD = StatedJudge("sim/judge"), StatedJudge("sim/mute")
 LANES = 100
-
-
 GRID = sweep(NaiveJudge(GOOD), NaiveJudge(BAD), problems=20)
 ROWS = GRID.rows
 

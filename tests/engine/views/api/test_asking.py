@@ -14,7 +14,6 @@ from oversight.protocols import Agent, Debate, Problem, StatedJudge
 from tests.world import shipments
 
 pytestmark = pytest.mark.usefixtures("place")
-
 DEBATE = Debate(StatedJudge("sim/judge"), Agent("sim/strong"))
 CALL = Call(Request("openai/gpt-4o-mini", (Message("user", "Say hello."),)))
 

@@ -39,7 +39,6 @@ from tests.world import THREE, shipments
 
 JUDGE, AGENT = StatedJudge("sim/judge"), Agent("sim/strong")
 NAIVE, PROPAGANDA = NaiveJudge(JUDGE), Propaganda(JUDGE, AGENT)
-
 questions_asked: list[str] = []
 """Questions that the protocol below was asked since the test began."""
 faults: dict[str, Exception] = {}

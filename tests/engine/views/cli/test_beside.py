@@ -31,7 +31,6 @@ from tests.tables import printed
 AGENT = Agent("agent")
 OPEN = OpenTrust(JUDGE, AGENT)
 LOST = Failure("unreadable", "no number")
-
 Worlds = Mapping[tuple[str, int, int], tuple[float, Mapping[str, Any]] | Failure]
 """By problem, draw and side: the probability of the first answer, and the measures."""
 

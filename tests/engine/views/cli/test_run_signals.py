@@ -19,7 +19,6 @@ from tests.run_folders import len_of, only_run, outcomes, written
 from tests.waiting import until
 
 pytestmark = pytest.mark.wire
-
 ALL_SAVED = r"all completed cells are saved\. ([\d,]+) of 540 cells done\."
 
 SLOW = """\
