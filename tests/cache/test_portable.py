@@ -58,9 +58,7 @@ def file_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def packed(entries: Iterable[tuple[str, StoreEntry | DamagedEntry]]):
     """Entries by key, each packed alike."""
-    return {
-        key: entry.packed() if isinstance(entry, StoreEntry) else entry for key, entry in entries
-    }
+    return {key: one.packed() if isinstance(one, StoreEntry) else one for key, one in entries}
 
 
 def contents(store: Store) -> dict[str, Any]:
@@ -218,9 +216,7 @@ def test_bytes_outside_of_members_are_refused(file, file_bytes, tmp_path):
     ("claimed", "in_manifest", "message"),
     [(3, False, "as listed"), (2**31, False, "as listed"), (3, True, "more than its 3 bytes")],
 )
-def test_a_file_that_claims_another_size_is_refused(
-    file, file_bytes, claimed, in_manifest, message
-):
+def test_file_that_claims_another_size_is_refused(file, file_bytes, claimed, in_manifest, message):
     file.write_bytes(file_bytes)
     content = members(file)
     if in_manifest:
@@ -320,9 +316,7 @@ def test_keys_out_of_order_and_torn_lines_are_named(file, file_bytes):
 def test_import_stores_new_replies_and_keeps_known_ones(file, tmp_path):
     theirs = filled(600)
     ours = DiskStore(tmp_path / "store")
-    ours.put_many(
-        [record_of(call(0), Reply("ours")), record_of(call(1), Reply("reply 1 reply 1 "))]
-    )
+    ours.put_many([record_of(call(0), Reply("ours")), record_of(call(1), Reply("reply 1 " * 2))])
     export_replies(theirs, theirs.keys(), file)
     with PortableFile(file) as opened:
         for new, old in ((598, 1), (0, 599)):

@@ -80,9 +80,7 @@ def off(plan: Plan, paid: UsageTotals) -> dict[str, float]:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", SWEEPS)
-async def test_after_the_first_problems_a_plan_is_within_a_tenth(
-    name, tmp_path, monkeypatch, campaign
-):
+async def test_after_first_problems_a_plan_is_within_a_tenth(name, tmp_path, monkeypatch, campaign):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     path = tmp_path / "sweep.yaml"
     path.write_text(SWEEPS[name])

@@ -111,9 +111,7 @@ def test_a_run_that_the_store_answers_whole_loads_no_client_and_connects_to_nobo
     store.close()
     # The package of public prices imports httpx2, and opens no connection.
     clients = [name for name in HEAVY if name != "httpx2"]
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + AGAIN.replace(
-        "HEAVY", repr(clients)
-    )
+    code = f"import sys;sys.path.insert(0, {str(ROOT)!r})\n" + AGAIN.replace("HEAVY", repr(clients))
     process = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )

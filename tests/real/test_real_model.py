@@ -228,9 +228,7 @@ def test_the_demo_says_what_it_is_and_stops_and_goes_on(place):
     assert usage(run).stored == usage(run).sent == len_of(place / "store")
 
 
-def test_without_weights_a_run_says_how_to_get_them_before_anything_is_asked(
-    tmp_path, without_weights
-):
+def test_without_weights_a_run_says_how_to_get_them_before_it_asks(tmp_path, without_weights):
     write(tmp_path / "none.yaml", protocols=protocols("naive_judge"))
     for words in (["run", "none.yaml"], ["demo", "--real"]):
         ran = oversight(*words, cwd=tmp_path, **without_weights)

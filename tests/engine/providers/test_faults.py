@@ -120,9 +120,7 @@ def test_no_body_breaks_the_reader(body, status):
 
 def test_the_parts_of_a_phrase_are_near_each_other():
     assert has_phrase(f" the model {'x ' * 20} is not found", phrase("model * not found"))
-    assert not has_phrase(
-        f" the model {words('x ' * 60)} is not found", phrase("model * not found")
-    )
+    assert not has_phrase(f" model {words('x ' * 60)} is not found", phrase("model * not found"))
     assert not has_phrase(" remodel is not found", phrase("model * not found"))
 
 

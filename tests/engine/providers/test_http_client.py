@@ -301,9 +301,7 @@ async def chat(ask: Ask, line: str, lanes: int, calls: int) -> None:
         (40, 1, 0.03, 0.2),
     ],
 )  # fmt: skip
-async def test_a_stale_answer_is_never_the_reply_to_another_call(
-    line, lanes, every, takes, after, ids
-):
+async def test_stale_answer_is_never_the_reply_to_another(line, lanes, every, takes, after, ids):
     async with talkative(line, lambda answer: answer, after, every, takes, ids) as (ask, used):
         ask, again = patient(ask, "it repeated its answer")
         await chat(ask, line, lanes, 3 * lanes + 36)

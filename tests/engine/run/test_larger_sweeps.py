@@ -43,9 +43,7 @@ def test_run_after_others_records_what_a_fresh_run_records(before, place, comman
     assert cells == asked(place / "fresh") and len(cells) == 112
     assert written(place / "runs/grown") == written(place / "fresh")
     # Only calls of the new rows are sent, and no other run is touched.
-    sent = {
-        call[0] for calls_of_cell in cells.values() for call in calls_of_cell if call[1] == "new"
-    }
+    sent = {call[0] for calls in cells.values() for call in calls if call[1] == "new"}
     assert calls(grown.err).new == len(sent) > 0 and sent.isdisjoint(old)
     assert f"calls ({len(sent)} sent, " in grown.err and " from cache, " in grown.err
     assert everything(place / "runs").items() >= files.items()

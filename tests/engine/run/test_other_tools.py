@@ -34,9 +34,7 @@ def beliefs(run: Finished) -> list[tuple[object, ...]]:
             if record.probs:
                 key = record.protocol, values[record.problem][record.side] > 0
                 groups[key].append(record.probs[record.side])
-    return [
-        (*key, len(group), pytest.approx(fmean(group))) for key, group in sorted(groups.items())
-    ]
+    return [(*key, len(part), pytest.approx(fmean(part))) for key, part in sorted(groups.items())]
 
 
 def test_sqlite_reads_figures_of_a_run(finished: Finished) -> None:

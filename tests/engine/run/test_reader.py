@@ -145,12 +145,10 @@ def test_a_statement_without_end_is_cut_off_and_one_over_a_large_file_is_not(tmp
 def test_a_run_that_cannot_be_read_hides_no_other_in_a_report_of_several(finished, command):
     shutil.copytree(finished.folder, "bad")
     (Path("bad") / RUN_DB).write_bytes(b"PK\3\4" * 40)
-    result = command("report", "bad", finished.folder)
-    assert result.code == 1 and result.err.startswith(
-        f"· bad/{RUN_DB} is not the database of a run"
-    )
+    ran = command("report", "bad", finished.folder)
+    assert ran.code == 1 and ran.err.startswith(f"· bad/{RUN_DB} is not the database of a run")
     alone = command("report", "bad", "bad")
-    assert finished.folder.name in result.out and (alone.code, alone.out) == (2, "")
+    assert finished.folder.name in ran.out and (alone.code, alone.out) == (2, "")
 
 
 def test_listing_replies_of_a_run_reports_a_lost_call(finished):

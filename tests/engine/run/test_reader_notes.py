@@ -77,7 +77,5 @@ def test_bad_lines_are_skipped_by_name_and_foreign_notes_kept_apart(reader: RunR
 
 def test_two_writers_lose_no_note(reader: RunReader) -> None:
     with ThreadPoolExecutor(2) as pool:
-        notes = list(
-            pool.map(lambda n: add_note(reader, PLACE, "", "quote", f"note {n}"), range(40))
-        )
+        notes = [*pool.map(lambda n: add_note(reader, PLACE, "", "quote", f"note {n}"), range(40))]
     assert {note.id for note in read_notes(reader).at(PLACE)} == {note.id for note in notes}

@@ -89,9 +89,7 @@ def test_outcomes_are_followed_as_they_land_and_from_the_first_when_cells_run_ag
 
 @pytest.mark.wire
 @given(st.permutations(CELLS), st.sets(st.integers(0, 7)))
-def test_finished_run_is_equal_to_the_byte_for_any_order_of_completion(
-    tmp_path_factory, order, failed
-):
+def test_finished_run_is_equal_to_the_byte_in_any_order_of_cells(tmp_path_factory, order, failed):
     path = tmp_path_factory.mktemp("run") / "s"
     with folder(path) as run:
         land(run, order, sorted(failed))

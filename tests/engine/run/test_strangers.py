@@ -87,9 +87,7 @@ def test_key_is_not_sent_to_an_address_from_a_file_next_to_the_sweep(tmp_path, m
 
 
 @pytest.mark.wire
-async def test_doctor_sends_no_key_to_an_address_from_a_file_next_to_the_sweep(
-    tmp_path, monkeypatch
-):
+async def test_doctor_sends_no_key_to_an_address_in_a_file_next_to_the_sweep(tmp_path, monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
     async with MockServer() as server:

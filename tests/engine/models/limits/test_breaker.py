@@ -383,9 +383,7 @@ async def fails_alike(server, calls):
 
 
 def test_a_model_of_which_every_call_fails_alike_is_stopped_after_twenty():
-    server = Server(
-        fault=lambda request: InvalidRequest(f"400: top_p in request {len(server.book)}")
-    )
+    server = Server(fault=lambda _: InvalidRequest(f"400: top_p in request {len(server.book)}"))
     kinds, sent, halt = run(fails_alike(server, 500))
     assert isinstance(halt, AllRefused) and "400: top_p in request" in str(halt)
     assert "Fix the cause" in str(halt) and MAX_ALIKE <= sent <= MAX_ALIKE + 5
@@ -396,9 +394,7 @@ def test_failures_of_many_causes_or_after_an_answer_stop_nothing():
     server = Server(fault=lambda request: InvalidRequest("400: " + "x" * len(server.book)))
     kinds, sent, halt = run(fails_alike(server, 60))
     assert (sent, halt) == (60, None)
-    server = Server(
-        fault=lambda request: InvalidRequest("400: no") if len(server.book) > 5 else None
-    )
+    server = Server(fault=lambda _: InvalidRequest("400: no") if len(server.book) > 5 else None)
     kinds, sent, halt = run(fails_alike(server, 60))
     assert (sent, halt) == (60, None) and set(kinds) == {InvalidRequest}
     assert server.book[-1].at < 20, "it answers, be it with a refusal: there is no outage"

@@ -295,9 +295,7 @@ def test_refusals_by_chance_cost_little_where_calls_take_longer_than_pauses(late
     ],
     ids=["nothing known", "file says 6,000", "file says 6,000, a minute saved up", "no ceiling"],
 )
-def test_p9_a_lower_limit_than_stated_is_found_and_kept_with_few_refusals(
-    limits, burst, delay, most
-):
+def test_p9_lower_limit_than_stated_is_found_and_kept_with_few_refusals(limits, burst, delay, most):
     server = Refusing(bucket(20, burst), delay, latency=0.5)
     settled = curve(server, limits, 200, 205)[6:]
     assert sum(settled) / len(settled) >= 0.9 * 20

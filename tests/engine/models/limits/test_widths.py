@@ -218,9 +218,7 @@ def test_connections_follow_from_concurrency_or_one_line_says_why_not(
 @pytest.mark.parametrize(
     ("workers", "width", "connections"), [(1, 9, 50), (3, 3, 16), (20, 1, 2), (99, 1, 1)]
 )
-def test_workers_divide_every_limit_of_the_sweep_file_and_of_the_server(
-    workers, width, connections
-):
+def test_workers_divide_all_limits_of_the_sweep_file_and_of_the_server(workers, width, connections):
     model, name = "compatible/lab/a", "compatible/lab chat"
     limits = {model: {"concurrency": 9, "requests": 600}}
     providers = {"compatible/lab": PROVIDERS["compatible/lab"] | {"connections": 50}}

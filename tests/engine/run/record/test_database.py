@@ -167,11 +167,9 @@ def test_another_reply_under_the_same_address_never_takes_the_place_of_the_first
             written(folder, group)
         assert read(folder) == [first, second]
     # So does a reply with the same words and another stop reason or count of tokens.
-    for n, figures in enumerate(
-        ({"stop_reason": "cut"}, {"output_tokens": 81}, {"served": "x"}), 2
-    ):
+    for n, more in enumerate(({"stop_reason": "cut"}, {"output_tokens": 81}, {"served": "x"}), 2):
         again = first.calls[0]
-        again = replace(again, cost=replace(again.cost, **figures))
+        again = replace(again, cost=replace(again.cost, **more))
         third = replace(first, place=2 * n, id=f"{n:016x}", calls=(again, *first.calls[1:]))
         written(tmp_path / "2", [third])
         assert read(tmp_path / "2")[-1] == third
@@ -391,9 +389,7 @@ def test_lost_row_of_any_table_is_named(tmp_path, full, table, key, which):
 
 @pytest.mark.wire
 @pytest.mark.parametrize("may_write", [True, False])
-def test_reader_of_a_settled_run_goes_on_while_it_is_written_again(
-    tmp_path, monkeypatch, may_write
-):
+def test_reader_of_settled_run_goes_on_while_it_is_written_again(tmp_path, monkeypatch, may_write):
     monkeypatch.setattr(os, "access", lambda path, mode: may_write)
     cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 1200, 2)]
     written(tmp_path, cells)

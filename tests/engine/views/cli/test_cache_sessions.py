@@ -65,9 +65,7 @@ def kept(folder: str = "store") -> set[str]:
 
 def written() -> dict[str, tuple[int, bytes]]:
     """When each file of the store was last written, and what."""
-    return {
-        file.name: (file.stat().st_mtime_ns, file.read_bytes()) for file in Path("store").iterdir()
-    }
+    return {at.name: (at.stat().st_mtime_ns, at.read_bytes()) for at in Path("store").iterdir()}
 
 
 def lose_passages() -> None:
