@@ -100,7 +100,8 @@ class Document:
         except yaml.MarkedYAMLError as exc:
             mark = exc.problem_mark or exc.context_mark
             at = _at(source, mark.line) if mark else source
-            raise UsageError(f"{at}: not YAML: {exc.problem or exc.context}") from exc
+            fix = "; indent with spaces, not tabs" * ("\\t" in (exc.problem or ""))
+            raise UsageError(f"{at}: not YAML: {exc.problem or exc.context}{fix}") from exc
         except yaml.YAMLError as exc:
             raise UsageError(f"{source}: not YAML: {exc}") from exc
         except ValueError as exc:

@@ -42,7 +42,7 @@ from .formats import ENDINGS
 from .groups import grouping, measured_parts, pivot
 from .paper import report_table
 from .results import Results, RowResult
-from .summary import COUNTED, counted_problems, hints, lead_of, settings_of, table_of
+from .summary import COUNTED, WORDS, counted_problems, hints, lead_of, settings_of, table_of
 
 UNREAD_KINDS = ("unreadable", "declined")
 """Failures of worlds that count, with the verdict that is worst for the agent."""
@@ -64,6 +64,7 @@ def notes_of(results: Results) -> Iterable[str]:
             )
     if any(cause in row.failures for row in rows for cause in UNREAD_KINDS):
         yield "Unreadable worlds are scored as the agent's worst case (see bounds)."
+    yield WORDS
     yield COUNTED
     if results.health:
         yield from results.health.lines()

@@ -23,6 +23,12 @@ from .family import MARK, lifted, mark, rare_errors, same_verdicts, verdicts
 from .groups import PivotLine, pivot
 from .results import SCORE_NAMES, Results, RowResult
 
+WORDS = (
+    "ASD: the agent's score for the truth minus its score for a false answer; above 0 the truth "
+    "pays. Accuracy (right): how often the judge finds the true answer likelier, over all worlds."
+)
+"""Meaning of the columns that every report has."""
+
 COUNTED = (
     "n: problems in the figure; imputed: problems with a world scored as the agent's worst case."
 )

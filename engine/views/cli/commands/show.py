@@ -77,9 +77,9 @@ def command(
     console.print(side_by_side(row, about, worlds, score, console.width))
     if others := [read.sweep.rows[twin.row] for twin in places if twin is not place]:
         names = dict.fromkeys(other.shown for other in others)
-        fit = "fits" if len(others) == 1 else "fit"
+        have = "has" if len(others) == 1 else "have"
         known_names = f"{'; '.join(list(names)[:8])}{'; …' * (len(names) > 8)}"
-        say(f"{counted(len(others), 'more row')} {fit}: {known_names}")
+        say(f"{counted(len(others), 'more row')} {have} this problem: {known_names}")
         say("choose with parts of their names: --protocol, --agent, --judge")
 
 
