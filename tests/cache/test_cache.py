@@ -77,9 +77,7 @@ async def test_two_processes_on_one_store_are_handed_the_reply_that_was_stored_f
         await barrier.wait()
         return Reply(reply)
 
-    caches = [
-        Cache(store, partial(says, f"reply {n}"), identity=home) for n, store in enumerate(stores)
-    ]
+    caches = [Cache(at, partial(says, f"reply {n}"), identity=home) for n, at in enumerate(stores)]
     replies = await asyncio.gather(*(cache(CALL) for cache in caches))
     assert replies == [await Cache(stores[0], answers(), identity=home, mode="replay")(CALL)] * 2
     assert [await cache(CALL) for cache in caches] == replies
@@ -358,9 +356,7 @@ async def test_repeated_work_is_noted_by_every_caller_and_counted():
     ],
     ids=["settings", "transcript", "draw", "role", "seat"],
 )
-async def test_work_of_other_settings_transcripts_draws_and_seats_is_other_work(
-    settings, about, altered
-):
+async def test_other_settings_transcripts_draws_and_seats_are_other_work(settings, about, altered):
     work = Told()
     await run_once(work.cell(), speech("a"), ("settings",), "transcript")
     await run_once(altered(work.cell()), speech("a"), (settings,), about)

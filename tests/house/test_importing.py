@@ -86,9 +86,7 @@ print([code, met, [name for name in HEAVY if name in sys.modules]])
 """
 
 
-def test_a_run_that_the_store_answers_whole_loads_no_client_and_connects_to_nobody(
-    tmp_path, monkeypatch
-):
+def test_run_that_the_store_answers_loads_no_client_and_connects_to_nobody(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody")
     (tmp_path / "real.yaml").write_text(

@@ -57,9 +57,7 @@ def faults_in(page: Any) -> list[str]:
     """All that goes wrong in a page from now on, as its console tells it."""
     faults: list[str] = []
     page.on("pageerror", lambda fault: faults.append(str(fault)))
-    page.on(
-        "console", lambda line: faults.append(line.text) if line.type in ("error", "warning") else 0
-    )
+    page.on("console", lambda at: faults.append(at.text) if at.type in ("error", "warning") else 0)
     return faults
 
 

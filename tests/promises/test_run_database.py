@@ -49,9 +49,7 @@ def emptied(content: bytearray, chance: random.Random) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("damage", [flipped, truncated, overwritten, emptied])
-def test_a_damaged_database_gives_no_other_figure_and_is_made_again_to_the_byte(
-    tmp_path, campaign, damage
-):
+def test_damaged_database_gives_no_other_figure_and_is_made_again(tmp_path, campaign, damage):
     chance, reports = random.Random(campaign.seed), 0
     with Vendor() as vendor:
         bench = Bench(tmp_path / "bench", vendor.url, problems=6)

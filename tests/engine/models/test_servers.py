@@ -183,9 +183,7 @@ async def test_a_page_that_comes_in_parts_is_read_to_its_end():
         await closed.wait()
 
 
-def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
-    place, command, monkeypatch
-):
+def test_server_that_states_its_load_gets_more_calls_while_none_wait(place, command, monkeypatch):
     file = judged(place, "vllm/m")
     monkeypatch.setattr(self_hosted, "LOAD_SECONDS", 0.02)
     looked, looks = threading.Semaphore(0), itertools.count(1)

@@ -164,9 +164,7 @@ async def test_a_cloud_answers_like_any_provider(cloud, variables):
     ("cloud", "lacking"),
     [("bedrock", "AWS_BEARER_TOKEN_BEDROCK"), ("vertex", "CLOUDSDK_AUTH_ACCESS_TOKEN")],
 )
-async def test_a_cloud_whose_extra_is_missing_stops_before_anything_is_sent(
-    cloud, lacking, monkeypatch
-):
+async def test_cloud_whose_extra_is_missing_stops_before_it_is_asked(cloud, lacking, monkeypatch):
     monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
     for module in ("botocore", "botocore.auth", "google", "google.auth"):
         monkeypatch.setitem(sys.modules, module, None)

@@ -165,9 +165,7 @@ async def test_another_protocol_on_the_wire_is_reported_at_once(line):
             await ask(asked(line))
 
 
-async def test_a_server_that_is_not_there_and_a_name_that_does_not_resolve_are_unreachable(
-    line, monkeypatch
-):
+async def test_server_that_is_not_there_and_name_without_address_are_unreachable(line, monkeypatch):
     def lookup(*name: object, **how: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 

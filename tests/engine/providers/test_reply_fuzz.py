@@ -83,11 +83,9 @@ def sound(reply: Reply) -> None:
     """A reply that can be stored, addressed and read again."""
     msgspec.json.encode(reply)
     assert isinstance(reply.text, str) and reply.outcome in ("ok", "truncated", "refused", "empty")
-    for tool_call in reply.tool_calls:
-        assert isinstance(tool_call, ToolCall)
-        assert all(
-            isinstance(part, str) for part in (tool_call.id, tool_call.name, tool_call.arguments)
-        )
+    for wish in reply.tool_calls:
+        assert isinstance(wish, ToolCall)
+        assert all(isinstance(part, str) for part in (wish.id, wish.name, wish.arguments))
     for token in reply.logprobs:
         assert isinstance(token, Token) and isinstance(token.text, str)
         assert isinstance(token.logprob, float)

@@ -197,9 +197,7 @@ def canonical(body: bytes) -> bytes:
 
 def headers(head: bytes) -> dict[str, str]:
     lines = head.decode().split("\r\n")[1:]
-    return {
-        name.lower(): value for name, _, value in (line.partition(": ") for line in lines) if name
-    }
+    return {key.lower(): value for key, _, value in (line.partition(": ") for line in lines) if key}
 
 
 @pytest.mark.wire

@@ -82,9 +82,7 @@ async def test_observers_see_each_cell_once_and_when_it_is_in_the_folder(loaded)
         assert len(list(run.folder.outcomes())) == cells
 
 
-async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_on(
-    loaded, monkeypatch
-):
+async def test_observer_stops_the_run_by_its_token_and_the_command_goes_on(loaded, monkeypatch):
     monkeypatch.setattr(run_folder, "MAX_GROUP", 1)
     monkeypatch.setattr(writer, "MAX_HELD", 1)
     with Run.open(loaded, OPTIONS) as run:

@@ -8,9 +8,7 @@ from tests.run_folders import only_run, written
 
 
 @pytest.mark.wire
-def test_after_its_parts_a_sweep_asks_nothing_and_gives_the_bytes_of_one_run(
-    place, command, finished_once
-):
+def test_after_its_parts_a_sweep_asks_nothing_and_equals_one_run(place, command, finished_once):
     problems = [problem.id for problem in RunReader(finished_once.folder).problems]
     for n in (1, 2, 3):
         part = command("run", "small.yaml", "--part", f"{n}/3", "--run-folder", f"parts/{n}")

@@ -63,9 +63,7 @@ def read_all(command: Command, run: str = "run") -> list[str]:
 
 
 @pytest.mark.wire
-def test_a_run_reads_the_same_whatever_becomes_of_its_code_and_its_machine(
-    run, place, command, monkeypatch
-):
+def test_run_reads_the_same_whatever_becomes_of_code_and_machine(run, place, command, monkeypatch):
     before = read_all(command)
     steel = place / "steel.py"
     steel.write_text(STEEL.replace("strength: int = 2", "vigour: int = 2"))

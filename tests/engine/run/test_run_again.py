@@ -31,9 +31,7 @@ def test_a_report_can_be_had_again_in_every_format(command, finished, format):
     assert (folder / "report" / f"report.{ending}").read_text() == ran.out and "\x1b" not in ran.out
 
 
-def test_report_of_a_finished_run_is_scored_again_only_if_something_changed(
-    command, finished, monkeypatch
-):
+def test_report_of_a_run_is_scored_again_only_if_something_changed(command, finished, monkeypatch):
     scored, score = [], terminal._scored
     monkeypatch.setattr(
         terminal, "_scored", lambda *words, **more: scored.append(1) or score(*words, **more)

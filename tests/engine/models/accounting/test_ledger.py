@@ -92,9 +92,7 @@ async def test_p12_stored_failed_and_unconfirmed_add_up_to_the_servers_requests(
     account = ledger.accounts()[MODEL]
     assert account.sent == len(server.book)
     assert account.stored == len(server.answered) == ends.count("answered")
-    assert account.stored + account.count("failed") + account.count("unconfirmed") == len(
-        server.book
-    )
+    assert sum(map(account.count, ("failed", "unconfirmed"))) + account.stored == len(server.book)
     assert account.count("unsent") > 0
     assert account.usage == Usage(300 * account.stored, 20 * account.stored)
     price = listed().need(MODEL)

@@ -142,9 +142,7 @@ def test_without_a_delay_from_the_server_the_pauses_double_up_to_a_minute():
     ],
 )
 @virtually
-async def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_come_back(
-    kind, delay, message
-):
+async def test_delay_of_over_15_minutes_stops_the_run_and_says_when_to_return(kind, delay, message):
     server = Server(fault=lambda request: kind("daily limit", delay))
     with pytest.raises((ProviderDown, QuotaExhausted), match=message):
         await sender(server, Limits(requests=600))(call_of(10))

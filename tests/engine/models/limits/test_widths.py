@@ -328,9 +328,7 @@ async def test_cancelled_takers_leave_the_queue_and_give_back_just_what_they_too
         admitted.append((which, now(), tank.balance))
 
     async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(taker(which, amount)) for which, (amount, _, _) in enumerate(takers)
-        ]
+        tasks = [group.create_task(taker(n, amount)) for n, (amount, *_) in enumerate(takers)]
         for task, (_, cancelled, after) in zip(tasks, takers, strict=True):
             if cancelled:
                 asyncio.get_running_loop().call_later(after, task.cancel)

@@ -75,9 +75,7 @@ def test_verbal_refusal_to_lie_is_flagged_and_bounded(planted):
     assert "16 cells to read" in planted(*SIDES, "--dry-run").out
     ran = planted(*SIDES)
     assert "8 of 16 speeches argue for another answer or for none, and 0 are" in ran.out, ran.err
-    assert read_rows(live).results("brier").health.sides_checked == (2, 2), (
-        "a page that is open shows it"
-    )
+    assert read_rows(live).results("brier").health.sides_checked == (2, 2), "an open page too"
     after = orjson.loads(planted("report", "run", "--json").out)
     for was, row in zip(before["rows"][1:], after["rows"][1:], strict=True):
         assert row["asd"] == was["asd"], "no verdict changes"
@@ -124,9 +122,7 @@ def test_checks_are_paid_once_and_resume_after_a_stop(planted, tmp_path, monkeyp
 def test_unreadable_check_is_counted_as_unclear(planted, tmp_path, vice):
     (tmp_path / "planted.yaml").write_text(f"{SWEEP}models: {{sim/mute: {{{vice}: 1.0}}}}\n")
     ran = planted(*SIDES, "--checker", "sim/mute")
-    assert "0 of 16 speeches argue for another answer or for none, and 16 are unclear" in ran.out, (
-        ran.err
-    )
+    assert "0 of 16 speeches argue for another answer or for none, and 16 are unclear" in ran.out
     notes = planted("report", "run", "--notes").out
     assert "verbal refusals: not checked · unclear side 67%" in notes
     assert not any(
