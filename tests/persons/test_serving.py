@@ -175,9 +175,7 @@ def test_export_is_scored_and_lacks_withdrawn_answers(judged, tmp_path):
 
     def lines() -> list[Any]:
         within("human", "export", run, "-o", "people.jsonl", cwd=tmp_path)
-        return [
-            orjson.loads(line) for line in (tmp_path / "people.jsonl").read_bytes().splitlines()
-        ]
+        return list(map(orjson.loads, (tmp_path / "people.jsonl").read_bytes().splitlines()))
 
     exported = lines()
     assert len(exported) == 40 and len({line["judge"] for line in exported}) == 2
@@ -440,10 +438,8 @@ def test_two_processes_cannot_serve_one_run(finished):
         journal.write_bytes(b'{"what":"answ')
         seated = panel.read_bytes()
         ran = within("human", "serve", finished, "--port", "0", "--raters", "9", cwd=cwd)
-        assert journal.read_bytes() == b'{"what":"answ'
-        assert panel.read_bytes() == seated
-    assert ran.code == 7
-    assert "another process" in ran.err
+        assert journal.read_bytes() == b'{"what":"answ' and panel.read_bytes() == seated
+    assert ran.code == 7 and "another process" in ran.err
 
 
 async def test_unsaved_answer_is_reported_and_accepted_later(tmp_path, session, caplog):
@@ -487,10 +483,8 @@ async def test_unsaved_answer_is_reported_and_accepted_later(tmp_path, session, 
             await again.put(calls)
             assert await rater.post("answer", fields) == (303, "/?said=saved")
             assert {(await reply).outcome for reply in again.waiting.values()} == {"ok"}
-    assert [event_kind(e) for e in read_journal(tmp_path)] == [
-        "consent",
-        *("given", "answered") * 2,
-    ]
+    kinds = [event_kind(event) for event in read_journal(tmp_path)]
+    assert kinds == ["consent", *("given", "answered") * 2]
 
 
 def test_batches_are_refused_while_people_answer(tmp_path):

@@ -120,9 +120,7 @@ async def test_order_of_tasks_depends_on_seed_and_rater(tmp_path):
         async with work(tmp_path / name, replace(PLAIN, seed=seed)) as at_work:
             await at_work.put(worlds(8))
             orders.append([call.address for call in await at_work.finish(rater)])
-    assert orders[0] == orders[1]
-    assert orders[0] != orders[2]
-    assert orders[0] != orders[3]
+    assert orders[0] == orders[1] and orders[0] not in orders[2:]
 
 
 @pytest.mark.parametrize(
@@ -141,8 +139,7 @@ async def test_rater_gets_only_one_task_per_problem(other, tmp_path):
         await at_work.put([ONE])
         assert len(await at_work.finish(1)) == 1
         await at_work.put([other])
-        assert await at_work.finish(1) == []
-        assert await at_work.finish(2) == [other]
+        assert await at_work.finish(1) == [] and await at_work.finish(2) == [other]
 
 
 async def test_repeated_answer_counts_once_and_a_different_one_is_refused(tmp_path):
@@ -184,8 +181,7 @@ async def test_erased_answers_are_asked_of_another_rater(tmp_path):
             await at_work.queue.answer(at_work.rater(1), offer.ticket, None)
     async with work(tmp_path) as at_work:
         await at_work.put([ONE])
-        assert await at_work.finish(1) == []
-        assert len(await at_work.finish(2)) == 1
+        assert await at_work.finish(1) == [] and len(await at_work.finish(2)) == 1
         (reply,) = [await task for task in at_work.waiting.values()]
         assert reply.served_model == "raters-2"
 
@@ -207,13 +203,11 @@ async def test_open_task_stays_with_its_rater_after_a_restart(tmp_path):
 def test_rater_keys_are_private_and_permanent(tmp_path):
     first = seated_raters(tmp_path, ["raters"], 2)
     more = seated_raters(tmp_path, ["raters", "others"], 3)
-    assert stat.S_IMODE(os.stat(tmp_path / PANEL).st_mode) == 0o600
-    assert more[:2] == first
+    assert stat.S_IMODE(os.stat(tmp_path / PANEL).st_mode) == 0o600 and more[:2] == first
     assert {rater.name for rater in read_raters(tmp_path)} == {
         f"{panel}-{n}" for panel in ("raters", "others") for n in (1, 2, 3)
     }
-    assert len({rater.key for rater in more}) == 6
-    assert "key" not in repr(more[0])
+    assert len({rater.key for rater in more}) == 6 and "key" not in repr(more[0])
 
 
 async def test_panel_answers_only_its_calls(tmp_path):
@@ -249,8 +243,7 @@ async def test_belief_before_is_asked_without_the_transcript(tmp_path):
         belief = {"p0": "40", "p1": "60"}
         await at_work.queue.believe(at_work.rater(1), offer.ticket, belief)
         await at_work.queue.believe(at_work.rater(1), offer.ticket, belief)
-        assert not (await at_work.take(1)).before
-        assert kinds(tmp_path) == ["given", "before"]
+        assert not (await at_work.take(1)).before and kinds(tmp_path) == ["given", "before"]
 
 
 async def test_queue_warns_if_no_rater_may_get_its_tasks(tmp_path, caplog):
@@ -273,8 +266,7 @@ def test_abandoned_task_goes_to_another_rater(tmp_path):
                 await at_work.answer(2, lying)
             await asyncio.sleep(20)
             second = await at_work.take(2)
-            assert second.task.call == lying.task.call
-            assert second.ticket != lying.ticket
+            assert second.task.call == lying.task.call and second.ticket != lying.ticket
             with pytest.raises(NotTheirs, match="someone else has it"):
                 await at_work.answer(1, lying)
             # A rater who has seen the problem does not get its other world.

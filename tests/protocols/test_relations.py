@@ -82,13 +82,8 @@ def by_meaning(call: Call, question: Question) -> str | Reply:
 def exchanged(question: Question) -> Question:
     """The same answers with exchanged labels and positions."""
     first, other = question.answers
-    return structs.replace(
-        question,
-        answers=(
-            structs.replace(other, label=first.label),
-            structs.replace(first, label=other.label),
-        ),
-    )
+    answers = structs.replace(other, label=first.label), structs.replace(first, label=other.label)
+    return structs.replace(question, answers=answers)
 
 
 @pytest.mark.parametrize("name", SPOKEN)
@@ -346,10 +341,8 @@ async def test_bounds_are_the_extreme_verdicts_of_an_unread_reply(name):
 
     vote = isinstance(PANELS[name], VotesJudge)
     for at in range(2):
-        low, high = (
-            "Answer: B" if vote else "A: 0%\nB: 100%",
-            "Answer: A" if vote else "A: 100%\nB: 0%",
-        )
+        sure = ("A: 0%\nB: 100%", "A: 100%\nB: 0%")
+        low, high = ("Answer: B", "Answer: A") if vote else sure
         if name == "both orders" and at == 1:  # here labels are exchanged
             low, high = high, low
         least, most = [(await decided(at, entry))[0] for entry in (low, high)]

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 
 import pytest
 
-from oversight.protocols import Agent, RolePrompt, Seat, Transcript, Turn, Words, hear
+from oversight.protocols import Agent, RolePrompt, Seat, Transcript, Words, hear
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.doubts import UnreadReply, parse_all
 from oversight.protocols.errors import Declined, Unreadable, gather_deterministic
@@ -54,9 +54,8 @@ def _work(*value: object) -> list[Coroutine[object, object, object]]:
 
 async def test_readable_replies_keep_their_indices():
     replies = await parse_all(*_work(Unreadable("mud", "", seat="Judge"), 0.0, None))
-    assert replies.read == {1: 0.0, 2: None} and replies.doubts == (
-        UnreadReply("Judge", "no statement"),
-    )
+    assert replies.read == {1: 0.0, 2: None}
+    assert replies.doubts == (UnreadReply("Judge", "no statement"),)
 
 
 async def test_first_fault_is_raised_if_no_reply_is_readable():
@@ -68,9 +67,7 @@ async def test_first_fault_is_raised_if_no_reply_is_readable():
 
 @pytest.mark.parametrize("reason", ["none", "private", "public"])
 async def test_reasoning_before_a_form_is_recorded_and_read_by_others_only_in_public(reason):
-    form: Form[Turn] = Form(
-        "note", {"why": TEXT}, lambda value: seat.turn(value, value.text("why"))
-    )
+    form = Form("note", {"why": TEXT}, lambda value: seat.turn(value, value.text("why")))
     seat = Seat(Agent("sim/any", reason=reason), None, BRIEF)
     ask = Scripted(lambda call: '{"reasoning": "Hm, <tool>4</tool>.", "why": "so"}')
     turn = await seat.fill(form, TRANSCRIPT, ask)
@@ -154,8 +151,7 @@ def test_every_mechanism_has_a_known_truth():
 )
 def test_a_protocol_may_return_a_probability_of_its_side_or_one_by_label(value, probs):
     verdict = as_verdict(value, APPLES.question, APPLES.question.answers[1])
-    assert verdict.probs == pytest.approx(probs)
-    assert verdict.transcript.turns == ()
+    assert verdict.probs == pytest.approx(probs) and verdict.transcript.turns == ()
 
 
 @pytest.mark.parametrize("value", [None, True, "0.7", {"A": 0.7}, {"A": 0.3, "C": 0.7}])

@@ -94,8 +94,7 @@ def test_scores_and_solib_scores_are_in_report_order():
 def test_scores_keep_to_their_ranges(probs):
     for place in range(len(probs)):
         assert math.log(1e-4) <= log(probs, place) <= math.log(1 - 1e-4)
-        assert -2 <= brier(probs, place) <= 0
-        assert 0 <= accuracy(probs, place) <= 1
+        assert -2 <= brier(probs, place) <= 0 and 0 <= accuracy(probs, place) <= 1
 
 
 @given(verdicts(st.integers(2, 5)))

@@ -45,9 +45,7 @@ def test_a_run_does_not_differ_from_a_rerun_of_it(runs: Kept, command: Command) 
         assert one["flips"]["right_wrong"] == one["flips"]["wrong_right"] == 0
 
 
-def test_another_judge_or_data_set_is_said_not_to_be_the_same_instrument(
-    runs: Kept, command: Command
-) -> None:
+def test_another_judge_or_data_set_is_said_not_to_be_the_same_instrument(runs, command):
     first, second = (runs(), "sim/judge", 4), (runs(OTHER_JUDGE, "--limit", "3"), "sim/medium", 3)
     for (one, judge, n), (two, other, m) in ((first, second), (second, first)):
         text = command("compare", one, two).out
@@ -55,9 +53,7 @@ def test_another_judge_or_data_set_is_said_not_to_be_the_same_instrument(
         assert f"3 problems are in both runs; {n} in the first, {m} in the second." in text
 
 
-def test_problems_that_changed_sides_between_two_runs_come_first(
-    runs: Kept, command: Command
-) -> None:
+def test_problems_that_changed_sides_between_two_runs_come_first(runs: Kept, command: Command):
     a, b = read_rows(runs()), read_rows(runs(OTHER_JUDGE))
     changes = compare_rows(a, b).changes
     assert [not one.sides for one in changes] == sorted(not one.sides for one in changes)
@@ -106,9 +102,7 @@ def test_a_comparison_fits_its_terminal_and_keeps_every_word(runs: Kept) -> None
         assert names - {"·"} <= {*text.split()}, width
 
 
-def test_two_words_compare_the_rows_with_the_same_agent_and_judge(
-    runs: Kept, command: Command
-) -> None:
+def test_two_words_compare_the_rows_with_the_same_agent_and_judge(runs: Kept, command: Command):
     run = runs()
     output = json.loads(command("compare", run, "--contrast", "Debate - consultancy", "--json").out)
     ends = [(one["first"][-6:], one["second"][-6:]) for one in output["contrasts"]]
@@ -130,9 +124,7 @@ def test_two_words_compare_the_rows_with_the_same_agent_and_judge(
         ("judge", "judge", "sim/judge stated - logprob", 5),
     ],
 )
-def test_groups_differ_by_the_mean_over_rows_that_share_the_other_names(
-    by: str, own: str, words: str, count: int, runs: Kept, command: Command
-) -> None:
+def test_groups_differ_by_the_mean_over_pairs_of_rows(by, own, words, count, runs, command):
     run = runs(GROUPED)
     rows, others = read_rows(run), {"kind", "agent", "judge"} - {own}
     first, second = (
@@ -284,9 +276,7 @@ def test_clusters_and_errors_of_a_run_are_the_requested_ones(place: Path, runs: 
         compare_rows(run, None, replace(BY_DEFAULT, ways=("judge",)))
 
 
-def test_the_sweep_file_says_with_which_intervals_a_run_is_read(
-    runs: Kept, command: Command
-) -> None:
+def test_the_sweep_file_says_with_which_intervals_a_run_is_read(runs: Kept, command: Command):
     text = SWEEP.replace("limit: 4", "limit: 12")
     run = runs(text.replace("agents:", "interval: conservative\nagents:"))
 
@@ -341,15 +331,10 @@ def test_flips_and_bounds_follow_from_the_verdicts(runs: Kept) -> None:
 
 def _difference_bounds(run: RunRows, one: int, two: int) -> tuple[float, float]:
     """World by world: the first as low and the second as high as they may be, and the reverse."""
-    low = high = 0.0
-    cells = run.table.cells
-    worlds = (
-        cells.places(one),
-        cells.places(two),
-        cells.side.tolist(),
-        cells.values[cells.problem, cells.side],
-    )
-    for ours, theirs, side, weight in zip(*worlds, strict=True):
+    cells, low, high = run.table.cells, 0.0, 0.0
+    sides, weights = cells.side.tolist(), cells.values[cells.problem, cells.side]
+    worlds = zip(cells.places(one), cells.places(two), sides, weights, strict=True)
+    for ours, theirs, side, weight in worlds:
         ends = []
         for place in (ours, theirs):
             reach = (-2.0, 0.0)

@@ -51,9 +51,7 @@ def test_rows_that_are_as_good_for_less_bar_the_others() -> None:
         assert not_dominated(cost, np.array(worth)).tolist() == undominated
 
 
-def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
-    runs: Kept, command: Command
-) -> None:
+def test_without_prices_rows_cost_tokens_and_dollars_are_refused(runs: Kept, command: Command):
     run = runs()
     output = json.loads(command("measure", "frontier", run, "--json").out)
     assert (output["axis"], output["measure"]) == ("tokens", "lift")
@@ -141,6 +139,5 @@ def test_costs_of_a_sample_are_per_sampled_problem(runs: Kept) -> None:
         own_calls = [call for call in calls.calls.values() if call.rows >> n & 1]
         tokens = sum(call.usage.input_tokens + call.usage.output_tokens for call in own_calls)
         assert row.problems == 10 and row.per_problem("tokens") == tokens / 10
-    assert {
-        row.problems for row in row_costs(rows, calls_of_run(rows.run), PriceList({})).rows
-    } == {12}
+    every = row_costs(rows, calls_of_run(rows.run), PriceList({})).rows
+    assert {row.problems for row in every} == {12}

@@ -75,9 +75,7 @@ def test_settings_without_common_questions_are_compared(place: Path, command: Co
         ({"worlds": {}}, "no world was run"),
     ],
 )
-def test_lines_that_contradict_each_other_are_named(
-    place: Path, command: Command, change: dict[str, Any], message: str
-) -> None:
+def test_lines_that_contradict_each_other_are_named(place, command, change, message):
     first = judged("debate", 0.4, 1)[0]
     file = table(place / "wrong.jsonl", [first, {**first, "judge": "other", **change}])
     ran = command("measure", "judgements", file)
@@ -85,9 +83,7 @@ def test_lines_that_contradict_each_other_are_named(
     assert "wrong.jsonl:2: " in ran.err and message in ran.err
 
 
-def test_a_spreadsheet_and_parquet_are_read_as_the_same_lines(
-    place: Path, command: Command
-) -> None:
+def test_a_spreadsheet_and_parquet_are_read_as_the_same_lines(place: Path, command: Command):
     """`p_right` with a world is the verdict of a line; `--column` names other columns."""
     lines = judged("debate", 0.4, 40)
     for n, line in enumerate(lines):
@@ -147,9 +143,7 @@ TWO = [line for shift in (0.1, 0.2) for line in judged(f"far {shift}", shift, 6)
         ([], "compare", "empty; write one JSON object a line"),
     ],
 )
-def test_faults_of_a_table_are_named(
-    place: Path, command: Command, lines: list[dict[str, Any]], words: str, message: str
-) -> None:
+def test_faults_of_a_table_are_named(place, command, lines, words, message):
     ran = command(*shlex.split(words), table(place / "t.jsonl", lines))
     assert ran.code == 2 and message in ran.err
 
@@ -234,23 +228,16 @@ def test_a_plan_takes_the_spread_of_a_judgement_table(place: Path, command: Comm
 def test_a_plan_on_a_table_takes_the_dependence_that_the_table_has(place: Path) -> None:
     """Four questions of a text that are judged alike are worth one; otherwise, four."""
     rng = random.Random(0)
-    shifts = [rng.gauss(0.2, 0.1) for _ in range(160)]
+    shifts, values = [rng.gauss(0.2, 0.1) for _ in range(160)], {"A": 1, "B": -1}
 
     def lines(alike: bool) -> list[dict[str, Any]]:
         return [
-            {
-                "id": f"q{n}",
-                "values": {"A": 1, "B": -1},
-                "worlds": {
-                    "A": {"A": 0.5 + setting * shifts[at], "B": 0.5 - setting * shifts[at]},
-                    "B": {"A": 0.5, "B": 0.5},
-                },
-                "group": f"text {n // 4}",
-                "setting": f"s{setting}",
-            }
+            {"id": f"q{n}", "values": values, "worlds": {"A": right, "B": {"A": 0.5, "B": 0.5}}}
+            | {"group": f"text {n // 4}", "setting": f"s{setting}"}
             for setting in (0, 1)
             for n in range(160)
-            for at in [n // 4 if alike else n]
+            for shift in [setting * shifts[n // 4 if alike else n]]
+            for right in [{"A": 0.5 + shift, "B": 0.5 - shift}]
         ]
 
     apart, alike = (

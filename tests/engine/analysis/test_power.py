@@ -32,9 +32,7 @@ protocols: [naive_judge, propaganda, consultancy]
 """
 
 
-def test_pilot_gives_the_variance_of_the_measured_differences(
-    place: Path, runs: Kept, command: Command
-) -> None:
+def test_pilot_gives_the_variance_of_the_measured_differences(place, runs, command):
     (place / "drawn.yaml").write_text(DRAWN)
     run = read_rows(runs(DRAWN))
     means = run.asd("brier")
@@ -52,9 +50,7 @@ def test_pilot_gives_the_variance_of_the_measured_differences(
     assert 12 * plan["needed"] < plan["calls"] <= 36 * plan["needed"]
 
 
-def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
-    place: Path, command: Command
-) -> None:
+def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(place: Path, command: Command):
     words = ("--contrast", "debate strong - consultancy strong", "--mde", "0.5")
     power = json.loads(command("plan", "small.yaml", *words, "--json").out)["power"]
     # Two rows between -2 and 2 differ by 4 at most, one way or the other.

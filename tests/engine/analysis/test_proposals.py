@@ -164,8 +164,7 @@ def test_proposals_of_a_run_are_graded_row_by_row(place: Path, command: Command)
     reader = RunReader(place / "run")
     truths = truths_of(reader)
     (naive, none), (led, decisions) = acceptances_of(reader, truths).values()
-    assert {len(row) for row in (naive, led, decisions)} == {40}
-    assert not none
+    assert {len(row) for row in (naive, led, decisions)} == {40} and not none
     rows = json.loads(command("measure", "proposals", "run", "--json").out)["rows"]
     assert [(row["youden"]["n"], row["lift"] is None) for row in rows] == [(40, True), (40, False)]
     chart = Proposals().sourced(read_rows(reader), "brier").parts[0].chart
@@ -229,17 +228,13 @@ def judged(problems: tuple[Problem, ...], accept: Callable[[Problem, bool], floa
     ],
     ids=["checker", "coin", "accepts all", "always wrong"],
 )
-async def test_a_planted_judge_gets_the_figures_that_follow_from_it(
-    accept, youden, accuracy, macro_f1, asd
-) -> None:
+async def test_a_planted_judge_gets_its_figures(accept, youden, accuracy, macro_f1, asd):
     truths, verdicts = judged(await proposed(planted_proposer, "right", "fault"), accept)
     assert [truth.is_right for truth in truths.values()].count(True) == 40
     grade = graded(verdicts, truths)
     proposer = proposer_asd(verdicts, truths, "brier")
-    assert grade.youden.value == youden
-    assert grade.accuracy.value == accuracy
-    assert grade.macro_f1.value == pytest.approx(macro_f1)
-    assert proposer.n == 20
+    assert grade.youden.value == youden and grade.accuracy.value == accuracy
+    assert grade.macro_f1.value == pytest.approx(macro_f1) and proposer.n == 20
     assert proposer.value == asd
 
 

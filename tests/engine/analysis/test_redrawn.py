@@ -36,8 +36,7 @@ def test_a_verdict_drawn_again_is_of_the_same_transcript_and_the_mean_of_its_dra
     # The first draw is what the judge says by itself: a run without draws is gone on with.
     assert [call.draw for call in calls] == [(), (1,), (2,)]
     assert [probs[0] for probs in verdict.redraws] == pytest.approx([0.5, 0.6, 0.7])
-    assert verdict.probs[0] == pytest.approx(0.6)
-    assert len(verdict.judgements) == 3
+    assert verdict.probs[0] == pytest.approx(0.6) and len(verdict.judgements) == 3
     with pytest.raises(ValueError, match="draws: 0 is too few"):
         Redrawn(StatedJudge("sim/judge"), 0)
 

@@ -39,9 +39,7 @@ def test_measures_follow_from_the_verdicts(runs: Kept) -> None:
 
 
 @pytest.mark.wire
-def test_a_report_of_a_run_has_them_in_every_format_and_under_every_score(
-    runs: Kept, command: Command
-) -> None:
+def test_a_report_of_a_run_has_them_in_every_format_and_under_every_score(runs, command):
     run = runs()
     for format in ("text", "markdown", "latex"):
         out = command("report", run, "--measures", "--format", format).out

@@ -67,6 +67,7 @@ def test_file_that_is_not_python_counts_by_its_bytes():
 
 SWEEP = "agents: sim/strong\njudges: sim/judge\nprotocols: [naive_judge, debate, consultancy]\n"
 DEBATE = "debate simultaneous 2 rounds"
+ONE_PROBLEM = "problems: {bundled: {name: arithmetic, limit: 1}}\njudges: sim/judge\n"
 
 
 def codes(*flags: str) -> dict[str, str]:
@@ -139,10 +140,7 @@ def own_sweep(place: Path, source: str) -> Sweep:
     """A sweep of two protocols in a file of the user's."""
     place.mkdir(exist_ok=True)
     (place / "own.py").write_text(source)
-    (place / "sweep.yaml").write_text(
-        "problems: {bundled: {name: arithmetic, limit: 1}}\njudges: sim/judge\n"
-        "protocols: [own.py:First, own.py:Second]\n"
-    )
+    (place / "sweep.yaml").write_text(f"{ONE_PROBLEM}protocols: [own.py:First, own.py:Second]\n")
     return read_sweep_file(place / "sweep.yaml").sweep({})
 
 
@@ -193,18 +191,13 @@ LAB = {
 @pytest.mark.parametrize(
     ("file", "changes"), [(name, name != "other.py") for name in LAB if name != "__init__.py"]
 )
-def test_a_package_of_ones_own_counts_as_far_as_it_is_imported_and_nothing_imports_the_rest(
-    file, changes, tmp_path, monkeypatch
-):
+def test_a_users_package_counts_as_far_as_it_is_imported(file, changes, tmp_path, monkeypatch):
     lab = tmp_path / "lab_of_ones_own"
     for name, text in LAB.items():
         (lab / name).parent.mkdir(parents=True, exist_ok=True)
         (lab / name).write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "sweep.yaml").write_text(
-        "problems: {bundled: {name: arithmetic, limit: 1}}\njudges: sim/judge\n"
-        "protocols: lab_of_ones_own.first:First\n"
-    )
+    (tmp_path / "sweep.yaml").write_text(f"{ONE_PROBLEM}protocols: lab_of_ones_own.first:First\n")
     rows = read_sweep_file(tmp_path / "sweep.yaml").sweep({}).rows
     try:
         (before,) = row_codes(rows).values()
@@ -233,17 +226,13 @@ def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adop
     code = OWN.replace("return transcript", "return transcript.then(Turn('Own', 'Hm.'))")
     own_sweep(place / "own", code.replace("import Conv", "import Turn, Conv"))
     refused = command(*words)
-    assert refused.code == 2
-    assert "was run, in 2 of 2 rows" in refused.err
+    assert refused.code == 2 and "was run, in 2 of 2 rows" in refused.err
     assert "first tone one · sim/judge stated: own.py\n" in refused.err
     replayed = command("replay", "made", "--sweep", words[1])
     assert replayed.code == 5
     assert "code changed: first tone one · sim/judge stated: own.py\n" in replayed.err
-    assert run_folder(
-        open_sweep(words[1]),
-        RunSettings(folder=Path("made"), allow_changed_code="new folder"),
-        "store",
-    ).path == Path("made-2")
+    adopting = RunSettings(folder=Path("made"), allow_changed_code="new folder")
+    assert run_folder(open_sweep(words[1]), adopting, "store").path == Path("made-2")
     adopted = command(*words, "--allow-changed-code")
     assert adopted.code == 0, adopted.err
     assert "Rows of several codes (--allow-changed-code): first tone one" in adopted.out

@@ -46,13 +46,9 @@ def test_examples_of_the_page_run_and_can_be_shown_replayed_and_resumed(sweep, e
     ran = command("run", examples / sweep, "--run-folder", "made", "--json")
     assert ran.code == 0, ran.err
     assert all(row["n"] == 3 and row["failed"] == 0 for row in json.loads(ran.out)["rows"])
-    for words in (
-        ("show", "made"),
-        ("replay", "made", "--sweep", examples / sweep),
-        ("report", "made"),
-        ("cache", "export", "made"),
-    ):
-        result = command(*words)
+    replay = f"replay made --sweep {examples / sweep}"
+    for words in ("show made", replay, "report made", "cache export made"):
+        result = command(*words.split())
         assert result.code == 0, result.err
     cut(Path("made"), len(outcomes(Path("made"))) - 3)
     resumed = command("run", examples / sweep, "--run-folder", "made")
@@ -191,8 +187,7 @@ def test_a_file_that_is_edited_is_read_again_and_is_another_run(examples):
         (examples / "steelman.yaml").read_text().replace(": {speeches: [1, 2]}", ":")
     )
     after = open_sweep(examples / "steelman.yaml").sweep
-    assert after.rows[-1].kind == "steelman speeches 5"
-    assert row_codes(after.rows) != before
+    assert after.rows[-1].kind == "steelman speeches 5" and row_codes(after.rows) != before
 
 
 def test_a_provider_may_be_registered(tmp_path):
@@ -236,9 +231,7 @@ def their_words(tmp_path: Path) -> Iterator[None]:
         yield
 
 
-def test_the_package_of_the_page_brings_provider_store_simulation_and_command(
-    their_words, tmp_path, command
-):
+def test_the_package_of_the_page_brings_its_four_extensions(their_words, tmp_path, command):
     Path("mine.yaml").write_text(
         "problems: {bundled: {name: arithmetic, limit: 2}}\n"
         "agents: [echo/agent, sim/sceptic]\njudges: [echo/judge, sim/sceptic]\n"
@@ -258,5 +251,4 @@ def test_the_package_of_the_page_brings_provider_store_simulation_and_command(
 def test_the_observer_of_the_page_sees_every_cell(place):
     diary = shown("extending.md", "diary.py")["Diary"]()
     with Run.open(open_sweep(place / "small.yaml"), RunSettings(store=place / "store")) as run:
-        assert asyncio.run(execute(run, diary)) is None
-        assert diary.failed == run.folder.failed
+        assert asyncio.run(execute(run, diary)) is None and diary.failed == run.folder.failed

@@ -114,9 +114,7 @@ def test_the_text_stays_as_the_user_wrote_it(tmp_path):
         ("prompts=p.yaml", 2, "Elsewhere."),
     ],
 )
-def test_a_path_starts_at_the_folder_of_the_file_or_where_a_flag_is_typed(
-    written, tmp_path, monkeypatch, flag, count, words
-):
+def test_a_path_starts_at_its_file_or_its_flag(written, tmp_path, monkeypatch, flag, count, words):
     (elsewhere := tmp_path / "elsewhere").mkdir()
     for folder, problems, words_ in ((tmp_path, 2, "Here."), (elsewhere, 1, "Elsewhere.")):
         write_jsonl(shipments(problems), folder / "p.jsonl")
@@ -179,8 +177,7 @@ def test_the_grid_of_appendix_a_has_57600_cells_and_400_of_the_naive_judge(name)
     grid = sweep((ROOT / "examples" / name).read_text(), problems=shipments(100))
     kinds = Counter(row.kind for row in grid.rows)
     naive = kinds.pop("naive judge") * 100 * 2
-    assert naive == 400
-    assert len(grid) == 57_600 + naive
+    assert naive == 400 and len(grid) == 57_600 + naive
     assert kinds == {
         kind: 4 * 2 * 2 * 2
         for kind in [
@@ -302,9 +299,7 @@ def test_a_simulated_world_knows_every_example_of_a_tree_of_roles():
         ),
     ],
 )
-def test_examples_that_are_problems_as_well_are_refused_with_the_first(
-    tmp_path, problems, judge, message
-):
+def test_examples_that_are_also_problems_are_refused(tmp_path, problems, judge, message):
     def asked(id: str, text: str) -> Problem:
         return replace(APPLES, id=id, question=replace(CRATES, text=text))
 

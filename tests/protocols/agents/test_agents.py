@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from oversight.cache import Call, Message, Reply, ToolCall
-from oversight.protocols import BestOf, Debate, Protocol, SideCheck, StatedJudge
+from oversight.protocols import BestOf, Debate, Protocol, Scene, SideCheck, StatedJudge, Tool
 from oversight.protocols.agents import querying
 from oversight.protocols.agents import tools as python
 from oversight.protocols.agents import tools as query
@@ -35,8 +35,6 @@ from oversight.protocols.agents.tool import (
     OVER_BUDGET,
     TOO_MANY,
     Allowance,
-    Scene,
-    Tool,
     ToolResult,
     use,
 )
@@ -116,8 +114,7 @@ async def test_a_text_without_blanks_is_cut_at_eight_columns_a_word(unit):
 @given(st.lists(st.sampled_from(["<private>", "</private>", "secret", "said", " "])).map("".join))
 def test_private_tags_and_their_contents_are_removed(text):
     remainder = without_thoughts(text)
-    assert "private" not in remainder
-    assert without_thoughts(remainder) == remainder
+    assert "private" not in remainder and without_thoughts(remainder) == remainder
 
 
 @pytest.mark.parametrize(
@@ -146,9 +143,8 @@ INSERT INTO orders VALUES (1, 'paid', 250), (2, 'cancelled', 100), (3, 'paid', 5
 async def asked(sql: str, script: str = BOOKS) -> list[str]:
     """Results and displays, separated by a dot."""
     results = await query.use_query(sql, Scene(structs.replace(CRATES, environment=script), SIDE))
-    assert "right" not in results.result and bool(results.display) != results.result.startswith(
-        "error: "
-    )
+    assert "right" not in results.result
+    assert bool(results.display) != results.result.startswith("error: ")
     return [f"{results.result} · {results.display}".rstrip(" ·")]
 
 
@@ -393,8 +389,7 @@ def used(
 @example('{"expression": ' + "[" * 5000)
 def test_all_arguments_get_a_result_and_failures_repeat_none(arguments):
     results = used(arguments)
-    assert results.tool == "calculator"
-    assert results.failed == (results.arguments == "")
+    assert results.tool == "calculator" and results.failed == (results.arguments == "")
     assert set(results.arguments) <= set("0123456789.eE_+-*/%() ")
 
 
@@ -512,8 +507,7 @@ def test_code_returns_a_value_or_ends_without_effect(session, request, tmp_path,
     (tmp_path / "there").touch()
     before = children()
     session.check(request, expressions({"tried": tried}))
-    assert [entry.name for entry in tmp_path.iterdir()] == ["there"]
-    assert children() <= before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["there"] and children() <= before
 
 
 @pytest.mark.wire

@@ -66,9 +66,8 @@ def test_ids_are_slugs_and_labels_do_not_tell(name):
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", problem.id)
         assert [answer.label for answer in problem.question.answers] == ["A", "B"]
         assert sorted(problem.values) == [-1, 1]
-    assert Counter(problem.best for problem in problems) == dict.fromkeys(
-        (0, 1), len(problems) // 2
-    )
+    half = len(problems) // 2
+    assert Counter(problem.best for problem in problems) == {0: half, 1: half}
 
 
 @pytest.mark.parametrize(
@@ -142,8 +141,7 @@ def _four(n: int) -> Problem:
 def accepted(problem: Problem) -> float:
     """The value of accepting what is proposed."""
     texts = [answer.text for answer in problem.question.answers]
-    assert sorted(texts) == sorted((ACCEPT, REJECT))
-    assert sum(problem.values) == 0
+    assert sorted(texts) == sorted((ACCEPT, REJECT)) and sum(problem.values) == 0
     return problem.values[texts.index(ACCEPT)]
 
 
@@ -188,12 +186,9 @@ async def test_a_judge_who_accepts_every_proposal_has_no_agent_score_difference(
 
     for credulous, expected in ((True, [-2, 2]), (False, [2])):
         ask = Scripted(lambda call, credulous=credulous: judge(call, credulous))
-        asd = [
-            await NaiveJudge(StatedJudge("judge")).agent_score_difference(problem, ask)
-            for problem in problems
-        ]
-        assert sorted(set(asd)) == expected
-        assert sum(asd) / len(asd) == (0 if credulous else 2)
+        naive = NaiveJudge(StatedJudge("judge"))
+        asd = [await naive.agent_score_difference(problem, ask) for problem in problems]
+        assert sorted(set(asd)) == expected and sum(asd) / len(asd) == (0 if credulous else 2)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -72,8 +72,7 @@ def test_a_rare_mark_is_caught_where_it_stands():
 
     rule = accuracy(leakage_check(made(200, answers)), "has a .0")
     assert 40 < rule.applicable < 80
-    assert rule.accuracy == pytest.approx(0.5 - rule.applicable / 400)
-    assert rule.leaks
+    assert rule.accuracy == pytest.approx(0.5 - rule.applicable / 400) and rule.leaks
 
 
 def test_answers_without_a_tell_pass():
@@ -125,8 +124,7 @@ def test_the_power_grows_with_the_problems_and_with_the_tell():
 def test_position_is_a_rule_too():
     problems = [p for p in made(100, always(("x", "", 1.0), ("y", "", -1.0))) if p.best == 0]
     rule = accuracy(leakage_check(problems), POSITION)
-    assert rule.accuracy == 1.0
-    assert rule.leaks
+    assert rule.accuracy == 1.0 and rule.leaks
 
 
 def test_balance_takes_the_wrong_answer_that_evens_things_out():
@@ -185,8 +183,7 @@ def test_the_wrong_number_really_differs_and_is_of_the_same_kind(folder):
     for right, wrong in pairs(loaded(Gsm8k(str(folder)))):
         true, false = number(right.text), number(wrong.text)
         assert true is not None and false is not None
-        assert true != false
-        assert (true % 1 == 0) == (false % 1 == 0)
+        assert true != false and (true % 1 == 0) == (false % 1 == 0)
         assert (true < 0) == (false < 0)
         assert wrong.text.lstrip("-") in wrong.work.split("\n")[-2]
 
@@ -205,8 +202,7 @@ def test_loading_twice_gives_the_same_and_a_higher_limit_keeps_the_lower_ones(fo
         Gsm8k(str(folder), limit=90, balanced=False, seed=5),
     ):
         more = loaded(settings)
-        assert replace(settings, limit=5).load() == more[:5]
-        assert settings.load() == more
+        assert replace(settings, limit=5).load() == more[:5] and settings.load() == more
 
 
 @pytest.mark.campaign
@@ -320,8 +316,7 @@ def test_the_same_solution_in_two_hands_becomes_the_same_text():
 @given(st.decimals(-(10**17), 10**17, places=4))
 def test_a_shown_number_reads_as_itself_and_has_no_trailing_zeros(value):
     text = number_text(value)
-    assert number(text) == value
-    assert not ("." in text and text.endswith(("0", ".")))
+    assert number(text) == value and not ("." in text and text.endswith(("0", ".")))
     assert text != "-0"
 
 

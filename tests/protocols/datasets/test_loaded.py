@@ -80,11 +80,9 @@ def load(kind: Callable[..., Loader], *rows: Mapping[str, object], **settings: o
     return shown(kind("rows.jsonl", **settings).load())
 
 
-def array(
-    kind: Callable[..., Loader], *rows: Mapping[str, object], **settings: object
-) -> list[str]:
+def array(kind: Callable[..., Loader], *rows: Mapping[str, object], **more: object) -> list[str]:
     Path("rows.json").write_text(json.dumps(rows, indent=1))
-    return shown(kind("rows.json", **settings).load())
+    return shown(kind("rows.json", **more).load())
 
 
 def table(kind: Callable[..., Loader], *records: list[str], **settings: object) -> list[str]:
@@ -114,11 +112,9 @@ def mapped(name: str, columns: Mapping[str, object], *rows: Mapping[str, object]
     return shown(JsonLines(name, columns=columns).load())
 
 
-def arrow(
-    kind: Callable[..., Loader], *rows: Mapping[str, object], **settings: object
-) -> list[str]:
+def arrow(kind: Callable[..., Loader], *rows: Mapping[str, object], **more: object) -> list[str]:
     parquet.write_table(pyarrow.Table.from_pylist(list(rows)), "rows.parquet")
-    return shown(kind("rows.parquet", **settings).load())
+    return shown(kind("rows.parquet", **more).load())
 
 
 def written(name: str, content: str | bytes, **settings: object) -> list[str]:
@@ -187,9 +183,7 @@ NAMES = {
 
 
 @sessions(FILE)
-def test_a_file_is_read_as_it_says_or_refused_with_the_line(
-    session, request, tmp_path, monkeypatch
-):
+def test_a_file_is_read_as_written_or_refused_by_line(session, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     session.check(request, expressions(NAMES))
 

@@ -156,8 +156,7 @@ async def test_an_agent_fills_in_one_form_and_names_the_fault_it_planted():
     faulty, ask = await proposed(FORM | {"answer": 46, "fault": "It adds."}, "fault")
     assert faulty == Proposal("4 * 12", "46", "It adds.")
     (call,) = ask.calls
-    assert prompt(call).task == "proposal"
-    assert "exactly one fault" in prompt(call).user
+    assert prompt(call).task == "proposal" and "exactly one fault" in prompt(call).user
 
 
 @pytest.mark.parametrize("raw", ["hm", '{"work": "w"}', '{"work": "w", "answer": " "}', "[]"])
@@ -167,14 +166,8 @@ async def test_a_reply_without_an_answer_is_unreadable(raw):
 
 
 async def test_all_settings_of_agents_reach_the_call():
-    agent = Agent(
-        "sim/strong",
-        tools=("calculator",),
-        scratchpad=True,
-        effort="high",
-        temperature=0.1,
-        words=9,
-    )
+    settings = {"effort": "high", "temperature": 0.1, "words": 9}
+    agent = Agent("sim/strong", tools=("calculator",), scratchpad=True, **settings)
     work, _ = await proposed(FORM | {"work": "step " * 20}, agent=agent)
     call = compose(CRATES, agent, "free")
     assert [tool.name for tool in call.tools] == ["calculator"]
@@ -187,8 +180,7 @@ async def test_all_settings_of_agents_reach_the_call():
 async def test_a_proposal_with_tags_reaches_no_instruction(evil):
     proposal, _ = await proposed({"work": evil, "answer": evil, "fault": evil}, "fault")
     problem = next(balanced([accept_or_reject(await graded("i", CRATES, proposal, EXACT))]))
-    assert "<instructions" not in problem.question.text
-    assert "<turn" not in problem.question.text
+    assert "<instructions" not in problem.question.text and "<turn" not in problem.question.text
     assert "Obey" not in prompt(compose(CRATES, Agent("sim/strong"), "free")).user
 
 

@@ -123,8 +123,7 @@ async def test_private_reasoning_of_a_judge_is_not_read_as_its_verdict():
     speech = "<private>A: 10%\nB: 90% was my first thought.</private>\nA: 70%\nB: 30%"
     ask = Scripted(lambda call: speech)
     verdict = await StatedJudge(MODEL, reason="private").judge(TRANSCRIPT, ask)
-    assert verdict.probs == pytest.approx((0.7, 0.3))
-    assert verdict.judgements[0].text == speech
+    assert verdict.probs == pytest.approx((0.7, 0.3)) and verdict.judgements[0].text == speech
     plain = Scripted(lambda call: "A: 70%\nB: 30%")
     await StatedJudge(MODEL).judge(TRANSCRIPT, plain)
     assert ask.calls[0].max_tokens > plain.calls[0].max_tokens

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from oversight import Answer, Call, LogprobJudge, Problem, Question, Reply, Transcript, Turn
-from oversight.protocols import Agent, Case, Debate, Protocol, Shot, StatedJudge, Unreadable
+from oversight.protocols import Agent, Case, Debate, Shot, StatedJudge, Unreadable
 from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.judges.jury import Jury, Pooling
 from oversight.protocols.judges.repeated import Ensemble, Redrawn
@@ -214,15 +214,10 @@ async def test_unbiased_judge_gives_the_same_verdict_in_both_orders(simultaneous
     probabilities in one order and in both."""
     problems = shipments(10)
     for problem in problems:
-        plain: Protocol = Debate(
-            StatedJudge("sim/quiet"), Agent("sim/it"), simultaneous=simultaneous
-        )
+        plain = Debate(StatedJudge("sim/quiet"), Agent("sim/it"), simultaneous=simultaneous)
         both = replace(plain, judge=StatedJudge("sim/quiet", both_orders=True))
-        for one, other in zip(
-            await plain.worlds(problem, simulated(problems)),
-            await both.worlds(problem, simulated(problems)),
-            strict=True,
-        ):
+        runs = [await way.worlds(problem, simulated(problems)) for way in (plain, both)]
+        for one, other in zip(*runs, strict=True):
             assert other.probs == pytest.approx(one.probs, abs=1e-6)
 
 

@@ -16,13 +16,10 @@ from typing import Any
 import pytest
 
 from oversight.cache.call import Call
-from oversight.protocols import Answer, DoublyEfficientDebate, Transcript
+from oversight.protocols import Answer, DoublyEfficientDebate, ProverEstimatorDebate, Transcript
 from oversight.protocols.mechanisms import prover_estimator_debate
 from oversight.protocols.mechanisms.decomposition import as_list
-from oversight.protocols.mechanisms.prover_estimator_debate import (
-    ProverEstimatorDebate,
-    established,
-)
+from oversight.protocols.mechanisms.prover_estimator_debate import established
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.best_response import (
     CAP,
@@ -48,11 +45,8 @@ from tests.fakes import form, held
 from tests.formal import Instance, instances
 
 WORDS = default_prompts()
-LINK = re.compile(
-    re.sub(
-        r"\\\{(\w+)\\\}", r"(?P<\1>.*?)", re.escape(WORDS.text("prover_estimator_debate.follows"))
-    )
-)
+FOLLOWS = re.escape(WORDS.text("prover_estimator_debate.follows"))
+LINK = re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.*?)", FOLLOWS))
 """Matches the mechanism's statement that a claim follows."""
 _NUMBER = re.compile(r" ?\(\d+\) ")
 
@@ -138,13 +132,10 @@ async def prover_estimator(
     forgetful: the rest of a play depends only on its current call, which holds for one split whose
     last entry says how many are needed.
     """
-    honest, _ = await verdict(
-        protocol, instance, instance.right, lambda call: None, Exact(instance)
-    )
+    ask = Exact(instance)
+    honest, _ = await verdict(protocol, instance, instance.right, lambda call: None, ask)
     moves = splitting(instance, protocol.subclaims + (protocol.depth == 1), protocol.depth)
-    lied, plays = await verdict(
-        protocol, instance, instance.wrong, moves, Exact(instance), forgetful=forgetful
-    )
+    lied, plays = await verdict(protocol, instance, instance.wrong, moves, ask, forgetful=forgetful)
     return asd(honest, lied), plays
 
 
@@ -193,9 +184,7 @@ def as_the_case_against(estimate: float, opposite: float) -> float:
 @EACH_DOMAIN
 @pytest.mark.parametrize("rule", ["it follows", "whole list", "as stated", "only lowered"])
 @pytest.mark.campaign
-async def test_without_any_one_rule_of_splits_the_search_finds_the_liar_that_wins(
-    campaign, domain, rule, monkeypatch
-):
+async def test_without_a_rule_of_splits_the_search_finds_lies(campaign, domain, rule, monkeypatch):
     protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=CAP, depth=1)
     match rule:
         case "it follows":
@@ -270,9 +259,8 @@ async def doubly_efficient(
     true, tried = await verdict(
         protocol, instance, instance.right, challenging, others, against=True
     )
-    lied, played = await verdict(
-        protocol, instance, instance.wrong, listing(instance), others, forgetful=True
-    )
+    lists = listing(instance)
+    lied, played = await verdict(protocol, instance, instance.wrong, lists, others, forgetful=True)
     return asd(true, lied), tried + played
 
 
@@ -309,9 +297,7 @@ class ShownAlone(DoublyEfficientDebate):
 @EACH_DOMAIN
 @pytest.mark.parametrize("rule", ["conclusion", "whole list", "steps before"])
 @pytest.mark.campaign
-async def test_without_any_one_rule_of_steps_the_search_finds_the_liar_that_wins(
-    campaign, domain, rule, monkeypatch
-):
+async def test_without_a_rule_of_steps_the_search_finds_a_liar(campaign, domain, rule, monkeypatch):
     kind = {"conclusion": NoConclusion, "steps before": ShownAlone}.get(rule, DoublyEfficientDebate)
     if rule == "whole list":
         cut_silently(monkeypatch)

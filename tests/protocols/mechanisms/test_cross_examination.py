@@ -84,8 +84,7 @@ async def test_in_a_sequential_game_the_last_speaker_answers_the_best_it_can():
     maxima, min(90, 70) %."""
     game = DebateGame(JUDGE, ALICE, pool=2, simultaneous=False)
     in_a, in_b = await game.worlds(APPLES, planted(PENNIES))
-    assert in_a.probs == pytest.approx((0.3, 0.7))
-    assert in_b.probs == pytest.approx((0.7, 0.3))
+    assert in_a.probs == pytest.approx((0.3, 0.7)) and in_b.probs == pytest.approx((0.7, 0.3))
     assert [turn.text for turn in in_a.transcript.turns] == ["A1", "B0"]
     # Alone against random drafts: (A) speaks first, and gets 55 % or 50 %.
     expected = {"drawn": 0.525, "agent_gain": 0.025, "opponent_gain": 0.525 - (0.2 + 0.3) / 2}
@@ -121,8 +120,7 @@ def test_neither_side_can_leave_an_equilibrium_with_a_gain(m, n, seed):
 
 def test_rock_paper_scissors_has_value_zero_and_even_strategies():
     solution = equilibrium([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
-    assert solution.value == pytest.approx(0)
-    assert solution.rows == pytest.approx((1 / 3,) * 3)
+    assert solution.value == pytest.approx(0) and solution.rows == pytest.approx((1 / 3,) * 3)
 
 
 def test_the_first_of_several_saddle_points_is_played():
@@ -193,10 +191,8 @@ async def test_with_honest_helpers_it_answers_what_nobody_in_it_could(depth):
     2^(depth + 1) numbers at that depth, and no more."""
     for size, able in ((2 ** (depth + 1), True), (2 ** (depth + 2), False)):
         numbers = range(1, size + 1)
-        question = Question(
-            f"What is {' + '.join(map(str, numbers))}?",
-            (Answer("A", str(sum(numbers))), Answer("B", str(sum(numbers) + 1))),
-        )
+        answers = (Answer("A", str(sum(numbers))), Answer("B", str(sum(numbers) + 1)))
+        question = Question(f"What is {' + '.join(map(str, numbers))}?", answers)
         protocol = Amplification(JUDGE, ALICE, subquestions=2, depth=depth, steered=0)
         for side in question.answers:
             verdict = await protocol.run(question, side, Scripted(adding))
@@ -249,8 +245,7 @@ async def test_budget_bounds_all_subquestions_and_is_shared_equally(budget, help
         for call in ask.calls
         if prompt(call).task == "subquestions"
     )
-    assert listed <= budget
-    assert dict(verdict.measures)["helpers"] == helpers
+    assert listed <= budget and dict(verdict.measures)["helpers"] == helpers
 
 
 @given(st.integers(0, 200), st.integers(1, 9))

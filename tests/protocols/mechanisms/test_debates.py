@@ -11,17 +11,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from oversight import Agent, Answer, Call, Protocol, Question, Reply
-from oversight.protocols import Debate, InteractiveDebate, Jury, WeakToStrong
+from oversight.protocols import Debate, InteractiveDebate, Jury, MarketMaking, WeakToStrong
 from oversight.protocols.errors import NotRun
 from oversight.protocols.held import DiscussedQuestion, RecordedConversation, RecordedTurn
 from oversight.protocols.judges.stated import DistributionJudge, StatedJudge
 from oversight.protocols.mechanisms.baselines import Consultancy, DoubleConsultancy, Propaganda
-from oversight.protocols.mechanisms.market_making import (
-    AdversarialPropaganda,
-    MarketMaking,
-    distance,
-    losses,
-)
+from oversight.protocols.mechanisms.market_making import AdversarialPropaganda, distance, losses
 from oversight.protocols.mechanisms.open_protocols import (
     OpenConsultancy,
     OpenDebate,
@@ -174,10 +169,8 @@ async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_numbe
                 parsed = prompt(call)
                 if parsed.task == "percentages":
                     facts = parsed.speeches.count("evidence")
-                    speaker_name = (
-                        call.draw[0] if call.draw else int(call.model.removeprefix("judge "))
-                    )
-                    p = 50 + 20 * facts + pattern[speaker_name]
+                    n = call.draw[0] if call.draw else int(call.model.removeprefix("judge "))
+                    p = 50 + 20 * facts + pattern[n]
                     return f"A: {p}%\nB: {100 - p}%"
                 return "evidence" if parsed.side == "A" else "assertion"
 
@@ -196,8 +189,7 @@ async def test_open_trust_shares_everything_and_is_worth_nothing():
     ask, protocol = Scripted(script_opened), OpenTrust(JUDGE, ALICE)
     verdicts = await protocol.worlds(APPLES, ask)
     assert [verdict.probs for verdict in verdicts] == [(1.0, 0.0), (0.0, 1.0)]
-    assert await protocol.agent_score_difference(APPLES, ask) == 0
-    assert ask.distinct == 1
+    assert await protocol.agent_score_difference(APPLES, ask) == 0 and ask.distinct == 1
 
 
 async def test_the_agent_score_difference_weighs_each_world_by_its_value():
@@ -259,8 +251,7 @@ async def test_trade_ends_at_the_fixed_point_of_the_market(kind, start, epsilon)
     measures = dict(verdict.measures)
     price = measures["price"] if "price" in measures else verdict.probs[0]
     assert measures["speeches"] == last and measures["settled"] is True
-    assert price == pytest.approx(prices[last])
-    assert abs(float(price) - 0.8) < epsilon
+    assert price == pytest.approx(prices[last]) and abs(float(price) - 0.8) < epsilon
 
 
 @EACH
@@ -290,11 +281,8 @@ async def test_the_market_loses_by_the_judge_and_the_adversary_gains_by_each_mov
         assert measures["judged"] == pytest.approx(believed[place])
         assert measures["last_loss"] == pytest.approx(missed[-1])
         words_said = verdict.transcript.turns[-1]
-        assert (words_said.speaker, words_said.text, words_said.call != "") == (
-            "Judge",
-            "A 70.0%, B 30.0%",
-            True,
-        )
+        assert (words_said.speaker, words_said.text) == ("Judge", "A 70.0%, B 30.0%")
+        assert words_said.call != ""
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
@@ -388,9 +376,7 @@ async def test_a_recorded_conversation_is_judged_as_it_stood_after_its_rounds(ro
     ask = Scripted(lambda call: "A: 70%\nB: 30%")
     for side in (A, B):
         turns = (await Recorded(JUDGE, rounds=rounds).run(discussed(), side, ask)).transcript.turns
-        assert [turn.speaker for turn in turns] == [
-            words_said.speaker for words_said in SAID[:facts]
-        ]
+        assert [turn.speaker for turn in turns] == [turn.speaker for turn in SAID[:facts]]
         assert [turn.side for turn in turns] == [None, A, None, B][:facts]
         forged = [turn.text for turn in turns if turn.forged]
         assert len(forged) == (facts == 4) and "</turn>" not in "".join(forged)
@@ -403,9 +389,8 @@ async def test_a_recorded_conversation_is_judged_as_it_stood_after_its_rounds(ro
 )
 async def test_a_recorded_conversation_counts_in_the_worlds_that_were_argued(setting, argued, run):
     for side in (A, B):
-        world = Recorded(JUDGE, setting).run(
-            discussed(argued), side, Scripted(lambda call: "A: 70%\nB: 30%")
-        )
+        ask = Scripted(lambda call: "A: 70%\nB: 30%")
+        world = Recorded(JUDGE, setting).run(discussed(argued), side, ask)
         if side.label in run:
             assert (await world).probs == (0.7, 0.3)
         else:

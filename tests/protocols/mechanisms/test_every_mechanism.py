@@ -43,13 +43,10 @@ JUDGE, OTHER = StatedJudge("sim/quiet"), Agent("sim/it")
         ("debate_feedback", {"participant": OTHER}),
     ],
 )
-async def test_agents_read_the_passage_and_the_judges_model_only_if_the_judge_may(
-    name, settings, reads
-):
+async def test_agents_read_the_passage_and_judges_only_if_they_may(name, settings, reads):
     problem = shipment(0)
-    problem = structs.replace(
-        problem, question=structs.replace(problem.question, passage="THE PASSAGE")
-    )
+    question = structs.replace(problem.question, passage="THE PASSAGE")
+    problem = structs.replace(problem, question=question)
     protocol = plain(PROTOCOLS[name], judge=replace(JUDGE, reads_passage=reads), **settings)
     if hasattr(protocol, "agent"):
         protocol = replace(protocol, agent=OTHER)
@@ -96,9 +93,7 @@ def misfilled(schema: Any, good: dict[str, Any]) -> Iterator[dict[str, Any]]:
         ("recursive_reward_modelling", {}, {"criteria"}),
     ],
 )
-async def test_a_form_that_is_not_filled_in_as_asked_leaves_the_world_without_a_verdict(
-    name, settings, forms
-):
+async def test_a_wrongly_filled_form_leaves_the_world_without_a_verdict(name, settings, forms):
     problem = shipment(0)
     question, provider = problem.question, simulated([problem])
     protocol = plain(PROTOCOLS[name], **settings)
@@ -143,12 +138,9 @@ async def test_helpers_are_neutral_sided_or_secretly_for_the_agent(name, task):
         helped = [prompt(entry) for entry in (await asked(protocol, shipment(0), 0)).values()]
         sides = {entry.side for entry in helped if entry.task == task}
         # An honest critic of a proposer speaks for its own choice.
-        assert sides == {side} or (
-            name == "proposer_critic" and aux == "honest" and len(sides) == 1
-        )
-        assert any(entry.task == "choice" for entry in helped) == (
-            name == "proposer_critic" and aux == "honest"
-        )
+        chooses = name == "proposer_critic" and aux == "honest"
+        assert sides == {side} or (chooses and len(sides) == 1)
+        assert any(entry.task == "choice" for entry in helped) == chooses
         assert protocol.name.endswith(f"aux {aux}") == (aux != "honest")
         assert protocol.words.text(f"{protocol.sections[0]}.{aux}_conduct") in helped[-1].user
 

@@ -138,9 +138,7 @@ def referee(call: Call, words: str) -> str:
         (f"A comma.|Wrong: {MADE_WRONG}.", 1, 1, 0),
     ],
 )
-async def test_a_planted_flaw_tells_what_critiques_are_worth(
-    words, hallucinated, included, nitpick
-):
+async def test_a_planted_flaw_measures_critiques(words, hallucinated, included, nitpick):
     """The known truth: critiques of a tampered answer either point to the planted flaw or do not;
     every flaw claimed in an intact one is made up; irrelevant points are nitpicks in both. The
     verdict equals the verdict on the same problem without planted flaws."""
@@ -203,8 +201,7 @@ async def test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic():
         total += await protocol.agent_score_difference(problem, Scripted(planted), "accuracy")
         for place, verdict in enumerate(await protocol.worlds(problem, Scripted(planted))):
             agreed[place] += bool(dict(verdict.measures)["agrees"])
-    assert total / n == pytest.approx(2 * right / n - 1)
-    assert agreed == [right, n - right]
+    assert total / n == pytest.approx(2 * right / n - 1) and agreed == [right, n - right]
 
 
 PROPOSED = next(balanced([proposal("p", CRATES, Answer("", "36"), False, group="crates")])).question
@@ -223,9 +220,7 @@ def reviewed(call: Call) -> str:
     ("aux", "critic"), [("honest", REJECT), ("sided", REJECT), ("adversarial", ACCEPT)]
 )
 @pytest.mark.parametrize("rebuttals", [0, 2])
-async def test_a_proposer_who_defends_the_proposal_shares_every_call_of_both_worlds(
-    aux, critic, rebuttals
-):
+async def test_a_proposer_who_defends_its_proposal_shares_all_calls(aux, critic, rebuttals):
     protocol = ProposerCritic(JUDGE, ALICE, CAROL, aux=aux, rebuttals=rebuttals, defends="proposal")
     labels = {answer.text: answer.label for answer in PROPOSED.answers}
     asks, turns = [], []

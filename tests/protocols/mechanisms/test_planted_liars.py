@@ -131,8 +131,7 @@ async def test_unread_verdicts_do_not_lose_a_game(poisoned):
         return "A: 70%\nB: 30%"
 
     verdict = await on_the_lie(DebateGame(JUDGE, LIAR), script)
-    assert verdict.probs[1] == pytest.approx(0.3)
-    assert verdict.bounds[1][0] == pytest.approx(0.3)
+    assert verdict.probs[1] == pytest.approx(0.3) and verdict.bounds[1][0] == pytest.approx(0.3)
     high, lost = (1.0, 4) if poisoned == "one draft" else (0.3, 1)
     assert verdict.bounds[1][1] == pytest.approx(high)
     assert unread_by_seat(verdict) == {"Judge: no statement": lost}
@@ -405,9 +404,7 @@ RETYPINGS = (("'", "\u2019"), ("c", "\uff43"), ("crates", "**_crates_**"), (" ",
         (SHIFTING, [""], 1, False),
     ],
 )
-async def test_a_part_is_found_however_it_is_retyped_or_else_a_doubt(
-    speech, parts, lie, open_ended
-):
+async def test_a_part_is_found_however_it_is_retyped_or_is_a_doubt(speech, parts, lie, open_ended):
     """The known truth: the copy contradicts the liar unless it has read how the meaning shifts. If
     quoted words do not match the statement, the opponent is asked again, and the copy never hears
     all of the statement. Two replies without a part leave its extent open. Empty means all."""

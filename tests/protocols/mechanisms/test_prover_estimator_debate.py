@@ -19,9 +19,8 @@ LINK = "If "
 def estimated(call: Call, *estimates: float, link: float = 1.0) -> str:
     """The estimate of the one statement shown: for `part 1` the first of `stated`."""
     direction = prompt(call).speeches[0]
-    return form(
-        probability=link if direction.startswith(LINK) else estimates[int(direction[-1]) - 1]
-    )
+    share = link if direction.startswith(LINK) else estimates[int(direction[-1]) - 1]
+    return form(probability=share)
 
 
 def script(call: Call, subclaim: object = 2, truth_is: object = "higher") -> str:
@@ -162,9 +161,7 @@ async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_on
 
     for pick, truth_is, holds in product(range(4), ("higher", "lower"), (True, False)):
 
-        def knowing(
-            call: Call, pick: int = pick, truth_is: str = truth_is, holds: bool = holds
-        ) -> str:
+        def knowing(call: Call, pick=pick, truth_is=truth_is, holds=holds) -> str:
             parsed = prompt(call)
             match parsed.task:
                 case "subclaims":
@@ -179,10 +176,8 @@ async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_on
 
         protocol = ProverEstimatorDebate(JUDGE, ALICE, BOB, depth=1)
         verdict = await protocol.run(CRATES, A, Scripted(knowing))
-        if pick == 3:
-            expected = at_least(needed) * holds
-        else:
-            expected = at_least(needed, **{f"n{pick}": holds})
+        expected = at_least(needed, **{} if pick == 3 else {f"n{pick}": holds})
+        expected *= holds or pick != 3
         assert verdict.probs[0] == pytest.approx(expected)
         gained = (1 if truth_is == "higher" else -1) * (holds - (*CHANCES, 1.0)[pick])
         assert dict(verdict.measures)["prover_gain"] == pytest.approx(gained)

@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,6 @@ from examples.analyses.pressure import Pools, best_of, breakdown, curve, diverge
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.analysis.scoring.asd import scored
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
-from tests.command_line import Command
 from tests.run_folders import only_run
 
 
@@ -85,9 +83,7 @@ def test_problem_without_every_verdict_is_left_out_of_the_pools() -> None:
 
 
 @pytest.mark.campaign
-def test_the_example_shows_a_protocol_that_breaks_down_and_one_that_does_not(
-    place: Path, command: Command
-) -> None:
+def test_the_example_shows_a_protocol_that_breaks_down_and_one_that_does_not(place, command):
     """The known truth: the judge leans to the truth by 0.7 nats, and a smooth speech is worth 1 nat
     more for a lie. One such speech leaves the truth 2 x 0.7 - 1 nats ahead; a debate, which hears
     one for either answer, leaves it 2 x (0.7 - 1) behind, also where both choose in equilibrium."""
@@ -105,6 +101,5 @@ def test_the_example_shows_a_protocol_that_breaks_down_and_one_that_does_not(
             ends[row.shown] = curve(pools, [k])[k][0].value
         elif row.shown.startswith("debate game"):
             game += (part.own * part.every.values)[part.every.ran].tolist()
-    assert ends["consultancy"] > 0
-    assert ends["debate"] < 0
+    assert ends["consultancy"] > 0 and ends["debate"] < 0
     assert len(game) == 15 * 2 * 8 and sum(game) < 0

@@ -98,9 +98,7 @@ protocols: [naive_judge, consultancy]
 """
 
 
-def test_the_games_are_the_worlds_that_argue_for_a_lie(
-    runs: Kept, place: Path, command: Command
-) -> None:
+def test_the_games_are_the_worlds_that_argue_for_a_lie(runs: Kept, place: Path, command: Command):
     words = ("--no-replies", "--format", "jsonl", "-o", "tables")
     assert command("export", "tables", runs(GRID), *words).code == 0
     lines = (place / "tables" / "cells.jsonl").read_bytes().splitlines()

@@ -23,13 +23,7 @@ protocols: [naive_judge, proposer_critic]
 
 
 @pytest.mark.wire
-def test_a_script_prints_what_it_wrote(
-    runs: Kept,
-    place: Path,
-    command: Command,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_script_prints_what_it_wrote(runs, place, command, monkeypatch, capsys):
     options = ("--requests", "--store", runs(SWEEP).parent / "store", "--format", "jsonl")
     assert command("export", "tables", runs(SWEEP), *options, "-o", "tables").code == 0
     monkeypatch.setattr(sys, "argv", ["training.py", "tables"])
@@ -53,9 +47,7 @@ def test_a_script_prints_what_it_wrote(
     ],
 )
 @pytest.mark.wire
-def test_an_example_prints_what_it_finds(
-    runs: Kept, command: Command, analysis: str, words: tuple[str, ...], text: str
-) -> None:
+def test_an_example_prints_what_it_finds(runs, command, analysis, words, text):
     ran = command("measure", f"{EXAMPLES / 'analyses'}/{analysis}", runs(SWEEP), *words)
     assert ran.code == 0 and text in ran.out
 

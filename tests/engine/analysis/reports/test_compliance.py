@@ -70,8 +70,7 @@ async def test_an_agent_that_does_not_lie_is_seen_and_bounded(way: str, protocol
     row = measured.rows[1]
     complying = row.bounds and row.bounds.drop
     assert row.asd and row.bounds and complying
-    assert row.bounds.doubtful == PROBLEMS / 2
-    assert complying.n == PROBLEMS / 2
+    assert row.bounds.doubtful == PROBLEMS / 2 and complying.n == PROBLEMS / 2
     # An agent that does not lie convinces the judge of the truth: as run, the score is too high.
     assert row.asd.value > complying.value
     assert row.bounds.worst < complying.value < row.bounds.best

@@ -19,7 +19,6 @@ from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.schedule import FAILED_ALIKE, FIRST_CELLS, UNREPEATABLE
 from oversight.protocols.transcript import Failure
 from tests.answering import alike, answering
-from tests.command_line import Command
 from tests.engine.sweep_files import sweep
 from tests.run_folders import only_run, with_failures
 from tests.sessions import sessions
@@ -43,8 +42,7 @@ def names(kind: type[Exception]) -> set[str]:
 
 def test_every_error_that_fails_a_cell_has_words() -> None:
     assert WORDS.keys() == names(ProviderError) - {"TransientError"} | {CRASH, UNREPEATABLE}
-    assert names(TransientError) == TRANSIENT_KINDS
-    assert HINTS.keys() <= WORDS.keys()
+    assert names(TransientError) == TRANSIENT_KINDS and HINTS.keys() <= WORDS.keys()
 
 
 def test_unreadable_replies_are_told_with_shares_causes_an_example_and_the_mend() -> None:
@@ -98,19 +96,15 @@ def test_no_name_of_a_class_is_told() -> None:
     assert WORDS.keys() >= TRANSIENT_KINDS
 
 
-def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(
-    place: Path, command: Command
-) -> None:
+def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(place, command):
     command("run", "small.yaml")
     folder = only_run(place)
     with_failures(folder, "ContextLengthExceeded", {3, 7})
     ran = command("run", "small.yaml")
-    assert ran.code == 1
-    assert "failed      2 of 40 cells" in ran.err
+    assert ran.code == 1 and "failed      2 of 40 cells" in ran.err
     assert "too long for the model" in ran.err
     assert "take a model with a longer context" in ran.err
-    assert "ContextLengthExceeded" not in ran.err + ran.out
-    assert "--retry-failed" not in ran.err
+    assert "ContextLengthExceeded" not in ran.err + ran.out and "--retry-failed" not in ran.err
 
     # Cells without an answer are retried automatically.
     with_failures(folder, "NeverAnswered", {3, 7})
@@ -122,9 +116,7 @@ def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(
 
 
 @pytest.mark.wire
-def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
-    place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(place, command, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     with answering(alike(400, b'{"error": {"message": "no judgement here"}}')) as (url, requests):
         (place / "hopeless.yaml").write_text(
@@ -139,8 +131,7 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
     assert few <= FAILED_ALIKE + FIRST_CELLS
     assert "its first 8 cells all failed: NeverAnswered" in ran.err
     assert "says: 400: no judgement here). Fix it and rerun, or continue anyway" in ran.err
-    assert "--keep-going" in ran.err
-    assert 20 <= len(requests) - few <= 24
+    assert "--keep-going" in ran.err and 20 <= len(requests) - few <= 24
     assert "the first 20 calls all failed like this, and none was answered" in regardless.err
     for err in (ran.err, regardless.err):
         assert "openai/m stated: " in err and "refused by the server (100%)" in err

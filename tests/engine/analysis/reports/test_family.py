@@ -233,9 +233,7 @@ def test_few_problems_and_rare_errors_have_one_sentence_each() -> None:
     ("n", "groups", "verdict"),
     [(59, 59, "undecided"), (60, 60, "identical"), (92, 92, "identical"), (92, 59, "undecided")],
 )
-def test_rows_that_agree_on_60_problems_or_groups_are_identical(
-    n: int, groups: int, verdict: str
-) -> None:
+def test_rows_that_agree_on_60_problems_or_groups_are_identical(n: int, groups: int, verdict: str):
     values, names = np.linspace(-1, 1, n), [f"g{k % groups}" for k in range(n)]
 
     def row(moved: float) -> Influences:

@@ -77,9 +77,7 @@ def test_every_format_has_the_same_tables(run: Path, command: Command, place: Pa
     assert lines["rows"] == [5] * 3 and lines["cells"] == [40] * 3
 
 
-def test_a_failed_world_has_the_same_turns_in_tables_show_and_page(
-    run: Path, command: Command
-) -> None:
+def test_a_failed_world_has_the_same_turns_in_tables_show_and_page(run: Path, command: Command):
     with RunReader(run) as reader:
         lines = FrameReader(FrameSource(reader, listed()), None).problems(range(4))["turns"]
         failed = [at for at, record in reader.records(range(40)).items() if record.failure]
@@ -100,24 +98,19 @@ def test_a_failed_world_has_the_same_turns_in_tables_show_and_page(
     assert text.index(texts[0].split()[0]) < text.index("failed (unreadable): ")
 
 
-def test_cells_that_were_not_run_are_there_as_missing(
-    run: Path, command: Command, place: Path
-) -> None:
+def test_cells_that_were_not_run_are_there_as_missing(run: Path, command: Command, place: Path):
     part = Path(copytree(run, place / "part"))
     cut(part, 30)
     words = ("--format", "jsonl", "-o", place / "out", "--no-replies")
     assert command("export", "tables", part, *words).code == 0
     cells = [json.loads(line) for line in (place / "out/cells.jsonl").read_text().splitlines()]
-    assert len(cells) == 40
-    assert sum(cell["status"] == "missing" for cell in cells) == 10
+    assert len(cells) == 40 and sum(cell["status"] == "missing" for cell in cells) == 10
     assert not (place / "out/turns.jsonl").exists()
 
 
 @pytest.mark.wire
 @pytest.mark.parametrize("format", ["parquet", "csv"])
-def test_full_disk_leaves_no_new_table_and_keeps_the_old_ones(
-    run: Path, command: Command, place: Path, format: str
-) -> None:
+def test_full_disk_leaves_no_new_table_and_keeps_the_old_ones(run, command, place, format):
     words = ("export", "tables", run, "--format", format, "-o", "small/tables")
     with disk(place / "small") as small:
         assert command(*words).code == 0
@@ -163,9 +156,7 @@ def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     assert frames["cells"].schema.metadata[b"identity"] == report.reader.manifest.identity.encode()
 
 
-def test_the_size_of_a_part_changes_no_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_size_of_a_part_changes_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Also if problems of different parts share a call."""
     problems = [*shipments(2), structs.replace(shipments(1)[0], id="copy")]
     folders = {"store": tmp_path / "store", "folder": tmp_path / "run"}
@@ -231,10 +222,8 @@ def test_rows_follow_from_their_cells(run: Path) -> None:
             assert cell["agent_accuracy"] == (cell["p_side"] == likeliest) / share
             assert cell["judge_right"] == pytest.approx((cell["p_best"] == likeliest) / share)
     spoken = {turn["call"] for turn in frames["turns"]} - {None}
-    assert spoken <= set(calls) and {c["reply_outcome"] for c in calls.values()} <= {
-        "ok",
-        "refused",
-    }
+    assert spoken <= set(calls)
+    assert {call["reply_outcome"] for call in calls.values()} <= {"ok", "refused"}
 
 
 def test_cost_of_a_cell_is_the_sum_of_its_calls() -> None:

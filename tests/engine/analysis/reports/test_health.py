@@ -26,9 +26,7 @@ def test_a_healthy_run_has_one_line() -> None:
         ((0, 0), "refused by the provider 0 · failed tools"),
     ],
 )
-def test_verbal_refusals_are_counted_only_if_a_checker_read_the_speeches(
-    checked: tuple[int, int], text: str
-) -> None:
+def test_verbal_refusals_are_counted_only_if_a_checker_read_the_speeches(checked, text):
     check = HealthCheck()
     for n, record in enumerate(records(sweep(PROPAGANDA), SMALL)):
         check.add(replace(record, counts={"off_side": n % 2}))

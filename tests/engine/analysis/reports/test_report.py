@@ -125,8 +125,7 @@ def test_many_rows_are_averaged_in_groups_and_fit_a_screen() -> None:
     measured = many(29, 10)
     lines = report(measured, "text", 80).splitlines()
     assert len(measured.rows) == 291 and len(lines) <= 20
-    assert max(map(len, lines)) <= 80
-    assert "291 rows in 11 groups: --all · 2 problems" in lines
+    assert max(map(len, lines)) <= 80 and "291 rows in 11 groups: --all · 2 problems" in lines
     assert len(finding(measured).text("text", 80).splitlines()) > 291
     assert len([line for line in lines if line.startswith("debate")]) == 9
     top = finding(measured, short=True, sort="asd").text("text", 80)
@@ -193,12 +192,8 @@ def test_tables_for_a_paper_compile_within_one_column(score: str, tmp_path: Path
         "\\documentclass[10pt,twocolumn]{article}\\usepackage{booktabs,longtable}"
         f"\\begin{{document}}\n{table}\n{text}\n\\onecolumn\n{long}\n\\end{{document}}\n"
     )
-    ran = subprocess.run(
-        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout[-2000:]
     assert not re.search("Overfull|too large", ran.stdout), ran.stdout[-2000:]
     for caption in re.findall(r"\\caption{(.*)}", table + text + long):
@@ -221,8 +216,7 @@ def test_several_agents_or_judges_have_a_column() -> None:
     other = LogprobJudge("sim/judge")
     grid = sweep(NAIVE, NaiveJudge(other), PROPAGANDA, Propaganda(other, Agent("sim/weak")))
     table = main_table(results(grid, SMALL))
-    assert table.head[:4] == ("protocol", "agent", "judge", "n")
-    assert table.left == 3
+    assert table.head[:4] == ("protocol", "agent", "judge", "n") and table.left == 3
     assert [line[:3] for line in table.body] == [
         ("naive judge", "–", "stated"),
         ("naive judge", "–", "logprob"),
@@ -234,8 +228,7 @@ def test_several_agents_or_judges_have_a_column() -> None:
 
 def test_the_lift_has_no_column_where_nothing_can_be_lifted() -> None:
     measured = results(sweep(PROPAGANDA), SMALL)
-    assert "lift" not in main_table(measured).head
-    assert "lift" not in notes(measured)
+    assert "lift" not in main_table(measured).head and "lift" not in notes(measured)
 
 
 def test_cells_that_were_not_run_yet_are_told() -> None:
@@ -287,8 +280,7 @@ def test_json_tells_each_figure_with_its_n_and_its_interval() -> None:
     t_low, t_high = replace(asd, conservative="").interval or (None, None)
     assert (propaganda["asd"]["t_low"], propaganda["asd"]["t_high"]) == (t_low, t_high)
     assert list(propaganda["jse"]) == list(propaganda["eas"]) == ["0", "1", "inf"]
-    assert naive["asd"]["low"] is None
-    assert naive["failures"] == {"failed by the server": 1}
+    assert naive["asd"]["low"] is None and naive["failures"] == {"failed by the server": 1}
     assert naive["chose_right"] is None
     bounds = naive["bounds"]
     assert (bounds["n"], bounds["doubtful"]) == (2, 1)
@@ -296,8 +288,7 @@ def test_json_tells_each_figure_with_its_n_and_its_interval() -> None:
     least = (0.8 - 2 * 0.5**2) / 2
     assert ends == approx((0.8, 0.8, least, least + 1))
     assert (bounds["low"], bounds["high"]) == (-2.0, 2.0)
-    assert propaganda["bounds"]["doubtful"] == 0
-    assert propaganda["bounds"]["keep"] == asd.plain()
+    assert propaganda["bounds"]["doubtful"] == 0 and propaganda["bounds"]["keep"] == asd.plain()
 
 
 def test_bounds_are_shown_only_for_rows_with_doubts() -> None:
@@ -335,8 +326,7 @@ def test_csv_has_its_columns_whether_or_not_anybody_has_a_figure() -> None:
     empty = collect(sweep(NAIVE, PROPAGANDA), [])
     every_row = results(sweep(NAIVE, PROPAGANDA), SMALL)
     head, *lines = report(empty, "csv").splitlines()
-    assert head == report(every_row, "csv").splitlines()[0]
-    assert len(lines) == 2
+    assert head == report(every_row, "csv").splitlines()[0] and len(lines) == 2
 
 
 def test_every_format_stands_in_the_run_folder(tmp_path: Path) -> None:
@@ -401,8 +391,7 @@ def test_a_trend_over_agents_is_shown_from_three_on() -> None:
 
     assert titled(by_agents(2), "slope") is None
     table = titled(measured := by_agents(3), "slope")
-    assert table is not None
-    assert table.title == "slope of ASD on EAS (β=1) over agents"
+    assert table is not None and table.title == "slope of ASD on EAS (β=1) over agents"
     ((kind, judge, n, slope),) = table.body
     assert (kind, judge, n) == ("propaganda", "sim/judge stated", "3")
     assert re.fullmatch(r"-\d\.\d\d \[-?\d\.\d\d, -?\d\.\d\d\]", slope)

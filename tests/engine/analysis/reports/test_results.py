@@ -56,8 +56,7 @@ def test_lift_is_held_against_the_same_judge_and_no_other() -> None:
         if cell.row.protocol != NaiveJudge(stern)
     ]
     of_stern, of_plain = (r for r in collect(grid, outcomes).rows if r.row.kind == "propaganda")
-    assert of_stern.lift is None
-    assert mean(of_plain.lift) == approx(-2 * 0.1**2 + 2 * 0.9**2)
+    assert of_stern.lift is None and mean(of_plain.lift) == approx(-2 * 0.1**2 + 2 * 0.9**2)
 
 
 def test_naive_figure_of_a_row_covers_the_problems_of_its_lift() -> None:

@@ -74,9 +74,7 @@ def measured(table: Scored, betas: Sequence[float] = BETAS) -> dict[str, tuple[f
 
 @pytest.mark.parametrize("compat", ["none", "solib"])
 @pytest.mark.parametrize("score", SCORES)
-def test_measures_are_means_over_the_draws_that_have_all_verdicts(
-    score: str, compat: Compat
-) -> None:
+def test_measures_are_means_over_the_draws_that_have_all_verdicts(score: str, compat: Compat):
     rng = np.random.default_rng(0)
     questions = [drawn(rng, answers) for answers in rng.integers(2, 5, size=60)]
     by_id = scored(table(questions), score, compat)
@@ -89,12 +87,9 @@ def test_measures_are_means_over_the_draws_that_have_all_verdicts(
                 Worlds(tuple(map(tuple, verdicts.tolist())), question.values, compat)
                 for verdicts in complete
             ]
+            parts = [(name, b) for name in ("jse", "eas") for b in BETAS]
             measures = [
-                [
-                    one.asd(score),
-                    *(one.jse(score, b) for b in BETAS),
-                    *(one.eas(score, b) for b in BETAS),
-                ]
+                [one.asd(score), *(getattr(one, name)(score, b) for name, b in parts)]
                 for one in by_draw
             ]
             expected[f"q{n}"] = tuple(map(fmean, zip(*measures, strict=True)))
@@ -137,11 +132,8 @@ def test_worlds_left_out_are_weighted_by_hand_alike(seed: int, graded: bool, ans
     rng = np.random.default_rng(seed)
     values = GRADES[:answers] if graded else (1.0, *[-1.0] * (answers - 1))
     weight = asd_weights(values)
-    every, tops, bottoms = (
-        list[Judgement](),
-        list[tuple[float, float]](),
-        list[tuple[float, float]](),
-    )
+    every = list[Judgement]()
+    tops, bottoms = (list[tuple[float, float]]() for _ in range(2))
     for n in range(24):
         world = n % answers if n < 2 * answers else int(rng.integers(answers))
         p = rng.dirichlet(np.ones(answers))
@@ -178,9 +170,7 @@ def test_worlds_left_out_are_weighted_by_hand_alike(seed: int, graded: bool, ans
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from((2, 4)), st.sampled_from((0, 8)))
-def test_one_draw_a_question_is_one_judgement_a_question(
-    seed: int, answers: int, groups: int
-) -> None:
+def test_one_draw_a_question_is_one_judgement_a_question(seed: int, answers: int, groups: int):
     """A run of one draw and a table of judgements say the same, rows by themselves and apart."""
     rng = np.random.default_rng(seed)
     texts = rng.integers(groups or 1, size=30)
@@ -258,14 +248,11 @@ doubted = st.tuples(st.tuples(worlds, worlds), st.sampled_from(((1.0, -1.0), (0.
 
 
 @given(st.lists(doubted, min_size=1, max_size=6), st.sampled_from(list(SCORES)), st.data())
-def test_bounds_hold_the_mean_for_any_missing_verdicts(
-    given_up: list[Doubted], score: str, data: st.DataObject
-) -> None:
+def test_bounds_hold_the_mean_for_any_missing_verdicts(given_up, score, data):
     bounds = bounded(given_up, score)
     truth = [
         (tuple((data.draw(probabilities) if doubt else p, False) for p, doubt in worlds), values)
         for worlds, values in given_up
     ]
     mean = dropped(bounded(truth, score))
-    assert mean is not None
-    assert bounds.worst - 1e-9 <= mean <= bounds.best + 1e-9
+    assert mean is not None and bounds.worst - 1e-9 <= mean <= bounds.best + 1e-9

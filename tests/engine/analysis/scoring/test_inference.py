@@ -172,8 +172,7 @@ def test_without_groups_a_contrast_is_the_paired_t(seed: int, n: int, sd: float)
     one, two = rng.uniform(-1, 1, n), rng.uniform(-1, 1, n) * sd
     theirs = stats.ttest_rel(one, two)
     (ours,) = contrasts({"a": sample(one), "b": sample(two)})
-    assert not ours.estimate.conservative
-    assert ours.p == pytest.approx(theirs.pvalue, rel=1e-9)
+    assert not ours.estimate.conservative and ours.p == pytest.approx(theirs.pvalue, rel=1e-9)
     low, high = theirs.confidence_interval(0.95)
     assert ours.estimate.interval == pytest.approx((low, high), abs=1e-12)
     assert (ours.estimate.t(), ours.estimate.degrees) == pytest.approx((theirs.statistic, n - 1))
@@ -209,8 +208,7 @@ def test_share_of_1_has_the_exact_bound() -> None:
     estimate = mean_of(np.ones(87), {"problem": np.arange(87)}, (0.0, 1.0)).estimate()
     low, high = estimate.interval or (0, 0)
     assert (low, high) == (pytest.approx(special.betaincinv(87, 1, 0.025), rel=1e-9), 1.0)
-    assert round(low, 3) == 0.958
-    assert estimate.p(low) == pytest.approx(0.05, rel=1e-9)
+    assert round(low, 3) == 0.958 and estimate.p(low) == pytest.approx(0.05, rel=1e-9)
     none = mean_of(np.zeros(20), {"problem": np.arange(20)}, (0.0, 1.0)).estimate()
     assert none.interval == (0.0, pytest.approx(0.1684, abs=1e-4))
     assert estimated(none) == "0.000 [0.000, 0.168]" and shared(estimate) == "100% [96, 100]"

@@ -104,8 +104,7 @@ def test_few_honest_runs_have_no_interval_or_no_value():
 
 def test_a_fixed_threshold_is_strict():
     point = at_threshold(scored("a", [0.7, 0.8]), scored("h", [0.7, 0.1]), 0.7)
-    assert (point.caught.value, point.alarms.value) == (0.5, 0)
-    assert point.precision(0.01) == 1
+    assert (point.caught.value, point.alarms.value) == (0.5, 0) and point.precision(0.01) == 1
 
 
 def test_a_random_monitor_is_right_equally_often_at_every_coverage():

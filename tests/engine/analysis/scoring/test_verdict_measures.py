@@ -23,8 +23,7 @@ def test_the_spherical_score_is_proper_and_the_probability_is_not() -> None:
         means = [sum(t * score(p, a) for a, t in enumerate(truth)) for p in beliefs]
         return beliefs[int(np.argmax(means))][0]
 
-    assert best(spherical) == pytest.approx(0.7)
-    assert best(probability) == 1.0
+    assert best(spherical) == pytest.approx(0.7) and best(probability) == 1.0
 
 
 def test_flips_add_up() -> None:
@@ -55,8 +54,7 @@ def test_a_calibrated_judge_has_no_error_but_for_chance() -> None:
         quality = calibration(p, (np.repeat(rng.random(60), 2) < p) * 1.0, np.arange(120) // 2)
         plain.append(quality.reliability)
         debiased.append(quality.debiased_error**2)
-    assert np.mean(plain) > 0.02
-    assert np.mean(debiased) < 0.4 * np.mean(plain)
+    assert np.mean(plain) > 0.02 and np.mean(debiased) < 0.4 * np.mean(plain)
     sure = calibration(np.full(4000, 0.85), (rng.random(4000) < 0.65) * 1.0, np.arange(4000))
     assert sure.debiased_error == pytest.approx(0.2, abs=0.03)
     assert sure.overconfidence == pytest.approx(0.2, abs=0.03)

@@ -88,9 +88,7 @@ def test_no_asd_lies_beyond_its_ends(worlds: Worlds) -> None:
         (replace(TIED, compat="solib"), 1, (0.5, 0.5), (-0.18 - 0.98) / 2, -0.18),
     ],
 )
-def test_propensity_is_a_softmax_of_log_agent_scores(
-    worlds: Worlds, beta: float, propensity: tuple[float, float], jse: float, eas: float
-) -> None:
+def test_propensity_is_a_softmax_of_log_agent_scores(worlds, beta, propensity, jse, eas):
     assert worlds.propensity(beta) == pytest.approx(propensity, abs=1e-12)
     assert worlds.jse("brier", beta) == pytest.approx(jse, abs=1e-12)
     assert worlds.eas("brier", beta) == pytest.approx(eas, abs=1e-12)

@@ -43,8 +43,7 @@ def test_batch_whose_request_never_left_is_free_again(tmp_path):
     journal.file(A, "packing").write_bytes(b"{}\n")
     journal.note(submitting=asdict(FIRST))
     assert BatchJournal(tmp_path, reads_only=True).uncollected == {A: FIRST}
-    assert not BatchJournal(tmp_path).pending
-    assert not list((tmp_path / "batches").iterdir())
+    assert not BatchJournal(tmp_path).pending and not list((tmp_path / "batches").iterdir())
 
 
 @pytest.mark.wire

@@ -63,8 +63,7 @@ async def test_no_wait_submits_and_exits(bench):
             sessions += 1
             end_batches(server)
         counted = server.counts()
-    assert (went.halt, went.bytes) == (None, live.bytes)
-    assert sessions == DEPTH
+    assert (went.halt, went.bytes) == (None, live.bytes) and sessions == DEPTH
     assert (counted["lines_twice"], counted["lines"]) == (0, went.account.sent)
 
 
@@ -101,11 +100,9 @@ async def test_batches_without_a_waiting_cell_are_cancelled_and_counted(bench, m
         # Every cell has an outcome by now.
         went = await bench.run(server, batch=False)
         counted = server.counts()
-    assert went.halt is None
-    assert not went.execution.pending
+    assert went.halt is None and not went.execution.pending
     assert counted["lines"] == out == counted.get("lines_ok", 0) + counted.get("lines_cancelled", 0)
-    assert went.account.sent == out
-    assert went.account.stored == counted.get("lines_ok", 0)
+    assert went.account.sent == out and went.account.stored == counted.get("lines_ok", 0)
 
 
 async def test_batch_with_a_lost_answer_is_found(bench):
@@ -253,8 +250,7 @@ async def test_collected_batch_is_entered_into_the_ledger_once(bench):
         end_batches(server, BatchProfile())
         went = await bench.run(server)
         counted = server.counts()
-    assert before.sent > 0
-    assert went.account.sent == counted["lines"]
+    assert before.sent > 0 and went.account.sent == counted["lines"]
     assert went.account.accounts_added == counted["batches"]
 
 
@@ -290,8 +286,7 @@ async def test_unavailable_vendor_is_waited_for_once_for_all_batches(openai, mon
     down = await openai.run(server, loaded=loaded)
     assert isinstance(down.halt, ProviderDown)
     # It does not sleep past the limit.
-    assert sum(waits) <= batches.GIVE_UP
-    assert down.execution.pending == out.execution.pending
+    assert sum(waits) <= batches.GIVE_UP and down.execution.pending == out.execution.pending
     with pytest.raises(ProviderDown, match="it asks to wait 2 hours"):
         endpoints.backoff(1, RateLimited("429", 7_200.0))
 
@@ -312,13 +307,11 @@ def test_batches_are_listed_and_cancelled_and_paid_replies_are_kept(tmp_path, mo
         assert desk.here("cache", "batches", "run").out == "no batch is in flight\n"
         assert cancelled.out.startswith(f"{len(listed)} batches ended; the run has cost $")
         assert counted["lines_cancelled"] + counted["lines_ok"] == lines
-        assert desk.account().sent == lines
-        assert desk.account().stored == counted["lines_ok"]
+        assert desk.account().sent == lines and desk.account().stored == counted["lines_ok"]
         # The rest can still be asked live, and no call is paid twice.
         assert desk.sit_here().code == 0
         after = counts(url)
-    assert after["repeats"] == 0
-    assert after["lines"] == lines
+    assert after["repeats"] == 0 and after["lines"] == lines
 
 
 async def test_refused_line_fails_its_cell_as_a_live_call(bench):
@@ -328,8 +321,7 @@ async def test_refused_line_fails_its_cell_as_a_live_call(bench):
         counted = server.counts()
         assert went.halt is None
         failed = [record.failure for record in went.records if record.failure]
-        assert failed
-        assert {failure.kind for failure in failed} == {"UnknownFault"}
+        assert failed and {failure.kind for failure in failed} == {"UnknownFault"}
         fault = f"{bench.vendor} says: 400"
         assert all(failure.message.startswith(fault) for failure in failed)
         assert counted["lines_twice"] == 0
@@ -349,8 +341,7 @@ async def test_unreadable_line_is_asked_once_more(bench):
         counted = server.counts()
         # An unreadable reply may have been billed.
         assert went.account.count("unconfirmed") == counted["lines_garbled"] > 0
-        assert went.account.unconfirmed > 0
-        assert max(server.desk._times.values()) == 2
+        assert went.account.unconfirmed > 0 and max(server.desk._times.values()) == 2
     failed = [record.failure.kind for record in went.records if record.failure]
     assert went.halt is None and set(failed) == {"Malformed"}
     assert "requests" not in counted
@@ -380,9 +371,7 @@ STOPS: list[tuple[dict[str, Any], type[Exception], str]] = [
     [(at, *stop) for stop in STOPS for at in MODELS if at == "openai" or "fails" not in stop[0]],
     indirect=["bench"],
 )
-async def test_faults_of_the_vendor_stop_the_run_and_fail_no_cell(
-    bench, monkeypatch, does, halt, says
-):
+async def test_faults_of_a_vendor_stop_a_run_and_fail_no_cell(bench, monkeypatch, does, halt, says):
     for most in ("MAX_IN_A_ROW", "MAX_ALIKE"):
         monkeypatch.setattr(results, most, bench.problems)
     live = await bench.live()
@@ -412,13 +401,11 @@ async def test_lines_about_quota_or_model_stop_the_run(bench, says, halt):
     async with bench.server() as server:
         answers, server._answer = server._answer, answer
         stopped = await bench.run(server)
-        assert isinstance(stopped.halt, halt)
-        assert not stopped.records
+        assert isinstance(stopped.halt, halt) and not stopped.records
         assert stopped.account.sent == server.counts()["lines_errored"]
         server._answer = answers
         went = await bench.run(server)
-    assert went.halt is None
-    assert not any(record.failure for record in went.records)
+    assert went.halt is None and not any(record.failure for record in went.records)
 
 
 async def test_lost_batch_does_not_prevent_collecting_others(bench, monkeypatch):

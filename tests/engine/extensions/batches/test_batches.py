@@ -43,8 +43,7 @@ async def test_batches_give_the_outcomes_of_a_live_run_at_half_the_price(bench, 
         went = await bench.whole(server, **options)
         counted, account = server.counts(), went.account
     assert "requests" not in counted, "a call went live"
-    assert passes(went) >= DEPTH
-    assert counted["lines_ok"] == live.account.stored
+    assert passes(went) >= DEPTH and counted["lines_ok"] == live.account.stored
     # Each line is in the ledger once, with its result.
     lost = counted.get("lines_overloaded", 0) + counted.get("lines_expired", 0)
     assert (account.sent, account.stored) == (counted["lines"], counted["lines_ok"])
@@ -120,8 +119,7 @@ async def test_batches_and_live_runs_reuse_each_others_replies(bench):
         await bench.run(server)
         (bench.folder / "other-store").symlink_to(bench.folder / "run-store")
         again = await bench.run(server, "other", batch=False)
-        assert again.halt is None
-        assert "requests" not in server.counts()
+        assert again.halt is None and "requests" not in server.counts()
         assert {(cost.origin, cost.at) for cost in again.costs.values()} == {("stored", None)}
         live = await bench.run(server, "live", batch=False)
         (bench.folder / "third-store").symlink_to(bench.folder / "live-store")
@@ -137,8 +135,7 @@ async def test_batch_is_split_at_the_vendors_size_limit(bench, monkeypatch):
     async with bench.server() as server:
         went = await bench.run(server)
         counted = server.counts()
-    assert went.halt is None
-    assert counted["batches"] > DEPTH * 2
+    assert went.halt is None and counted["batches"] > DEPTH * 2
     assert counted["lines"] == counted["lines_ok"]
 
 
@@ -146,8 +143,7 @@ async def test_budget_reserves_the_worst_case_of_batches_at_half_the_price(bench
     price = (await bench.live()).account.dollars / 2
     async with bench.server() as server:
         went = await bench.run(server, max_cost=0.6 * price)
-        assert isinstance(went.halt, BudgetReached)
-        assert went.account.dollars <= 0.6 * price
+        assert isinstance(went.halt, BudgetReached) and went.account.dollars <= 0.6 * price
         assert all(record.failure is None for record in went.records)
         counted = server.counts()["lines"]
         assert "batches" not in server.counts() or counted == went.account.sent

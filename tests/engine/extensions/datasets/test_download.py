@@ -35,8 +35,7 @@ def left(folder: Path) -> list[str]:
 
 def test_a_file_comes_whole_with_its_checksum_and_nothing_else_stays(host, tmp_path):
     path = tmp_path / "deep" / "file.bin"
-    assert download(f"{host}/file.bin", path) == SHA
-    assert path.read_bytes() == WHOLE
+    assert download(f"{host}/file.bin", path) == SHA and path.read_bytes() == WHOLE
     assert left(path.parent) == ["file.bin"]
 
 
@@ -60,9 +59,7 @@ async def test_a_cut_connection_leaves_nothing_behind(tmp_path):
         ("file.bin", "taken/file.bin", "", "cannot be written"),
     ],
 )
-def test_a_file_that_is_missing_or_differs_is_refused_and_leaves_nothing(
-    host, tmp_path, name, place, sha256, message
-):
+def test_a_missing_or_different_file_leaves_nothing(host, tmp_path, name, place, sha256, message):
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(DownloadError, match=message):
         download(f"{host}/{name}", tmp_path / place, sha256=sha256)
@@ -81,9 +78,7 @@ def test_an_existing_file_is_not_fetched_again_and_never_replaced(tmp_path):
     assert path.read_bytes() == b"other"
 
 
-def test_fetch_takes_every_file_tells_its_checksum_and_how_to_read_it(
-    host, tmp_path, monkeypatch, command
-):
+def test_fetch_takes_every_file_with_its_checksum_and_reader(host, tmp_path, monkeypatch, command):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     result = command("dataset", "fetch", "boolq", "-o", str(tmp_path / "b"), "--from", f"{host}/")
     assert (result.code, left(tmp_path / "b")) == (0, ["dev.jsonl", "train.jsonl"])

@@ -52,11 +52,8 @@ async def written(writer, problem=CRATES, **settings):
 
 async def test_a_draft_is_written_on_each_mistake_and_rated():
     drafts, ask = await written(Writer([16, 47, 96], {"16": 8, "47": 3}))
-    assert [(draft.answer.text, draft.plausibility) for draft in drafts] == [
-        ("16", 8),
-        ("47", 3),
-        ("96", 5),
-    ]
+    rated = [(draft.answer.text, draft.plausibility) for draft in drafts]
+    assert rated == [("16", 8), ("47", 3), ("96", 5)]
     prompts = [prompt(call) for call in ask.calls]
     assert [read.task for read in prompts] == ["mistakes"] + ["solution"] * 3 + ["plausibility"] * 3
     for mistake, read in zip(("add", "round", "skip"), prompts[1:4], strict=True):

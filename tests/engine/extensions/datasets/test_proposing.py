@@ -78,11 +78,9 @@ async def test_a_production_that_stopped_asks_no_call_twice_and_ends_alike(tasks
 
     store, ask = MemoryStore(), Scripted(planted)
     stopped, halt = await production_over(Scripted(answer), tasks, store)
-    assert isinstance(halt, ProviderDown)
-    assert stopped.done < 24
+    assert isinstance(halt, ProviderDown) and stopped.done < 24
     again, halt = await production_over(ask, tasks, store)
-    assert halt is None
-    assert len(ask.calls) == 24 - 7
+    assert halt is None and len(ask.calls) == 24 - 7
     complete, _ = await production_over(Scripted(planted), tasks, MemoryStore(), lanes=64)
     assert again.results() == complete.results()
     grades = {(instruction_of(one.id)[0], one.grade.right) for one in complete.results()}
@@ -102,8 +100,7 @@ async def test_a_fault_a_refusal_or_a_bug_costs_its_proposal_alone(tasks, caplog
     assert halt is None
     kinds = {id.partition("-")[0]: failure.kind for id, failure in work.failures.items()}
     assert kinds == {"t0": "InvalidRequest", "t1": "crash", "t2": "declined"}
-    assert "a bug" in caplog.text
-    assert len(work.results()) == 12
+    assert "a bug" in caplog.text and len(work.results()) == 12
     # The order of the tasks, whichever reply came first.
     expected = [one.id for one in work.results()]
     work.made = dict(reversed(work.made.items()))
@@ -131,8 +128,7 @@ def test_the_files_are_data_sets_and_the_same_command_pays_nothing(tasks, comman
     assert [file.read_bytes() for file in files] == before
     about = json.loads(before[0])
     counts = [sum(counts.values()) for counts in about["proposals"].values()]
-    assert counts == [18, 18]
-    assert about["p.jsonl"]["problems"] == 36
+    assert counts == [18, 18] and about["p.jsonl"]["problems"] == 36
     assert leakage_check(JsonLines(str(files[2])).load()).line in first.err
     loaded = JsonLines(str(files[1])).load()
     assert {instruction_of(one.id)[0] for one in loaded} == {"right", "fault"}
@@ -182,15 +178,12 @@ def test_answers_are_graded_elsewhere_and_come_back_with_a_label(tasks, command:
         ("--agent sim/strong --checker numeric -o p", 1, "12 × the answer states no number"),
     ],
 )
-def test_wrong_input_is_refused_before_anything_is_written(
-    tasks, command: Command, words, code, message
-):
+def test_wrong_input_is_refused_before_anything_is_written(tasks, command, words, code, message):
     (tasks.parent / "best.yaml").write_text("{model: sim/strong, best_of: 2}")
     (tasks.parent / "two.yaml").write_text("model: [sim/strong, sim/weak]")
     result = command("dataset", "propose", "tasks.jsonl", *words.split())
     assert (result.code, message in result.err) == (code, True), result.err
-    assert not (tasks.parent / "p").exists()
-    assert tasks.read_text().startswith('{"id": "t0"')
+    assert not (tasks.parent / "p").exists() and tasks.read_text().startswith('{"id": "t0"')
 
 
 EXAMPLES = Path(__file__).parents[4] / "examples"

@@ -22,9 +22,7 @@ def logs(place: Path) -> Path:
     return place / "logs"
 
 
-def test_each_filter_is_a_row_and_equal_documents_are_one_group(
-    logs: Path, command: Command
-) -> None:
+def test_each_filter_is_a_row_and_equal_documents_are_one_group(logs: Path, command: Command):
     rows = json.loads(command("measure", "scores", logs, "--json").out)["rows"]
     means = {row["row"]: row["mean"] for row in rows}
     assert {name: mean["value"] for name, mean in means.items()} == pytest.approx(
@@ -49,9 +47,7 @@ def test_each_filter_is_a_row_and_equal_documents_are_one_group(
     assert "McNemar: – (grouped samples" in " ".join(text.split())
 
 
-def test_other_documents_and_broken_files_are_refused_with_the_place(
-    logs: Path, command: Command
-) -> None:
+def test_other_documents_and_broken_files_are_refused_with_the_place(logs: Path, command: Command):
     file = next((logs / "lab__B").iterdir())
     content = file.read_text()
     lines = content.splitlines()

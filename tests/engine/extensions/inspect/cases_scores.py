@@ -105,9 +105,7 @@ def test_models_are_paired_by_sample(format, place: Path, command: Command) -> N
     assert ran.code == 2 and f"copy.{format}: not a log that Inspect can read" in ran.err
 
 
-def test_invalid_logs_are_refused_and_unfinished_ones_are_named(
-    place: Path, command: Command
-) -> None:
+def test_invalid_logs_are_refused_and_unfinished_ones_are_named(place: Path, command: Command):
     evaluated(place / "logs", "one", ONE, value="blue")
     ran = command("measure", "scores", "logs")
     assert ran.code == 2 and "sample 0: graded: 'blue' is not a number" in ran.err

@@ -64,11 +64,9 @@ def test_the_file_names_the_servers_model_its_address_and_its_slots(place, comma
     assert not read_sweep_file(place / "slotless.yaml").models, "the limit is left to be found"
     with answering(pages({"/v1/models": MODELS, "/props": PROPS})) as (address, _):
         ran = command("init", "own.yaml", "--local", address)
-    assert ran.code == 0
-    assert "3 calls at once, 4,096 tokens each" in ran.err
+    assert ran.code == 0 and "3 calls at once, 4,096 tokens each" in ran.err
     file, model = read_sweep_file(place / "own.yaml"), "compatible/own/org/llama-3"
-    assert file.sweep({}).models == (model,)
-    assert file.models[model] == {"concurrency": 3}
+    assert file.sweep({}).models == (model,) and file.models[model] == {"concurrency": 3}
     assert file.providers["compatible/own"]["base_url"] == f"{address}/v1"
     assert command("plan", "own.yaml", "--dry-run").code == 0
 

@@ -97,9 +97,7 @@ async def asked(
 
 
 @sessions(Path(__file__).with_name("rehearsal.md"))
-def test_the_vendors_clients_make_of_it_what_they_make_of_the_vendors(
-    session, request, tmp_path, monkeypatch
-):
+def test_the_vendors_clients_take_it_for_their_vendor(session, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def profile(text: str) -> object:
@@ -122,8 +120,7 @@ async def test_the_quota_ends_after_as_many_replies_as_it_holds():
         await chat()
         with pytest.raises(openai.RateLimitError):
             await chat()
-    assert server.counts()["ok"] == 2
-    assert server.counts()["quota"] == 1
+    assert server.counts()["ok"] == 2 and server.counts()["quota"] == 1
 
 
 async def test_a_call_that_nobody_can_answer_says_so():
@@ -159,8 +156,7 @@ async def test_equal_requests_meet_the_same_fates_whatever_the_order_they_come_i
 
 def test_spells_begin_and_end_and_their_shares_add_up():
     profile = Profile((FaultWindow("html", 0.25, end=60.0), FaultWindow("reset", 0.5, start=30.0)))
-    assert profile.fault(0.2, elapsed=0.0) == "html"
-    assert profile.fault(0.3, elapsed=0.0) is None
+    assert profile.fault(0.2, elapsed=0.0) == "html" and profile.fault(0.3, elapsed=0.0) is None
     assert profile.fault(0.3, elapsed=30.0) == "reset"
     assert profile.fault(0.8, elapsed=30.0) is None
     assert profile.fault(0.2, elapsed=60.0) == "reset"
@@ -176,8 +172,7 @@ async def test_generated_tokens_are_counted_as_billed():
         await chat()
         await claude()
         counts = server.counts()
-    assert counts["output_tokens"] == 2 * (1 + 400 // 6)
-    assert counts["repeats"] == 0
+    assert counts["output_tokens"] == 2 * (1 + 400 // 6) and counts["repeats"] == 0
     assert (counts["in_flight"], counts["peak"]) == (0, 1)
 
 

@@ -61,19 +61,13 @@ def rehearsed(sweep: Path, *flags: str) -> tuple[int, dict]:
 def test_a_sweep_is_rehearsed_whole_and_the_ledger_is_what_the_server_saw(sweep, profile):
     code, report = rehearsed(sweep, "--rehearse", profile, "--speed", "20")
     run, total = report["rehearsal"], report["total"]
-    assert report["agrees"]
-    assert (run["cells"], run["finished"]) == (CELLS, CELLS)
+    assert report["agrees"] and (run["cells"], run["finished"]) == (CELLS, CELLS)
     assert code == (1 if run["failed"] else 0)
-    assert (
-        sum(count for _, count in total["outcomes"])
-        + sum(count for fate, _, count in total["faults"] if fate != "unsent")
-        == run["server"]["requests"]
-    )
-    assert set(run["accounts"]) == {
-        "anthropic/claude-3-5-haiku-latest",
-        "compatible/lab/llama",
-        "openai/gpt-4o-mini",
-    }
+    asked = sum(count for _, count in total["outcomes"])
+    asked += sum(count for fate, _, count in total["faults"] if fate != "unsent")
+    assert asked == run["server"]["requests"]
+    models = "anthropic/claude-3-5-haiku-latest compatible/lab/llama openai/gpt-4o-mini"
+    assert set(run["accounts"]) == set(models.split())
     if profile == "calm":
         assert (run["failed"], total["faults"]) == (0, [])
     # Neither store nor runs of the user's were touched.
@@ -86,10 +80,8 @@ def test_rehearsal_mixes_batches_and_live_calls(sweep, profile):
     sweep.write_text(f"{SWEEP}models: {{compatible/lab/llama: {{batch: false}}}}")
     code, report = rehearsed(sweep, "--batch", "--rehearse", profile, "--speed", "200")
     run, server = report["rehearsal"], report["rehearsal"]["server"]
-    assert (run["cells"], run["finished"]) == (CELLS, CELLS)
-    assert report["agrees"]
-    assert code == (1 if run["failed"] else 0)
-    assert server["batches"] >= 2
+    assert (run["cells"], run["finished"]) == (CELLS, CELLS) and report["agrees"]
+    assert code == (1 if run["failed"] else 0) and server["batches"] >= 2
     assert (server["lines"], server["lines_twice"]) == (server["lines_ended"], 0)
     live = run["accounts"]["compatible/lab/llama"]
     assert server["requests"] >= sum(count for _, count in live["outcomes"]) > 0
@@ -108,8 +100,7 @@ def test_no_key_of_the_user_is_ever_on_the_stage(sweep, monkeypatch):
     for provider in ("openai", "anthropic", "compatible/lab"):
         settings = models.settings(provider)
         assert settings.key == REHEARSAL_KEY
-        assert settings.base_url == f"http://127.0.0.1:9/{provider}/v1"
-        assert settings.proxy == ""
+        assert settings.base_url == f"http://127.0.0.1:9/{provider}/v1" and settings.proxy == ""
         assert settings.deadline == 60
 
 
@@ -180,13 +171,10 @@ def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(de
         assert "· in a while: oversight run sweep.yaml" in early.err
         end_batches(vendor.server, BatchProfile())
         result, served = desk.sit_here("--batch"), vendor.server.counts()
-    assert result.code == 0
-    assert served["lines_twice"] == 0
-    assert desk.account().sent == served["lines"]
-    assert "requests" not in served
+    assert result.code == 0 and served["lines_twice"] == 0
+    assert desk.account().sent == served["lines"] and "requests" not in served
     cost = desk.account().dollars
-    assert 0 < cost < 0.1
-    assert f" out, ${cost:.4f}\n" in desk.here("status", "run").out
+    assert 0 < cost < 0.1 and f" out, ${cost:.4f}\n" in desk.here("status", "run").out
 
 
 @pytest.mark.wire
@@ -222,8 +210,7 @@ def test_it_needs_nothing_but_a_key_and_writes_a_report_pages_and_a_pack(tmp_pat
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     variables = {"OVERSIGHT_STORE": str(tmp_path / "store")}
     keyless = within(*first, cwd=tmp_path / "keyless", **variables)
-    assert keyless.code == 2
-    assert "OPENAI_API_KEY is not set; needed by" in keyless.err
+    assert keyless.code == 2 and "OPENAI_API_KEY is not set; needed by" in keyless.err
     with serving(["--sweep", str(FIRST_LIVE)]) as url:
         variables |= {"OPENAI_API_KEY": "sk-rehearsed-51c07", "OPENAI_BASE_URL": f"{url}/v1"}
         run = within(*first, cwd=tmp_path, **variables)

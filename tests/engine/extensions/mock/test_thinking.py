@@ -71,8 +71,7 @@ async def run(bench: BatchBench, profile: Profile) -> tuple[RunEnd, list[Call], 
 async def test_no_prompt_has_what_another_seat_thought(tmp_path, wire):
     thinking = bench(tmp_path, MODELS[wire])
     ended, got, _ = await run(thinking, load_profile("thinking"))
-    assert got
-    assert not [m for call in got for m in call.messages if THOUGHT in m.text]
+    assert got and not [m for call in got for m in call.messages if THOUGHT in m.text]
     assert all(record.failure is None for record in ended.records)
     with RunTables.open(ended.folder) as tables:
         cells = list(tables.cells())
@@ -133,8 +132,7 @@ async def test_a_judge_that_is_cut_while_it_thinks_gives_no_verdict(tmp_path):
         health.add(record)
         # Those who vote have room to reason.
         if "votes" not in record.judge:
-            assert record.failure is not None
-            assert record.failure.kind == "unreadable"
+            assert record.failure is not None and record.failure.kind == "unreadable"
             assert "truncated before its first word" in record.failure.message
             cut += 1
     issues = {issue.name: issue.cells for issue in health.health().issues}

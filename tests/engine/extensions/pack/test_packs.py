@@ -40,8 +40,7 @@ def test_pack_finds_a_store_in_the_home_folder(place, command, monkeypatch, capl
     monkeypatch.setenv("HOME", str(place))
     assert command("run", "small.yaml", "--limit", "1", "--run-folder", "run").code == 0
     assert read_manifest(place / "run").store == "~/store"
-    assert command("export", "pack", "run", "-o", "run.oversight").code == 0
-    assert not caplog.text
+    assert command("export", "pack", "run", "-o", "run.oversight").code == 0 and not caplog.text
 
 
 @pytest.mark.wire
@@ -177,11 +176,8 @@ def hostile(pack: Path, at: Path) -> Iterator[tuple[str, Members, str]]:
     for name in ("evil", "run.db-journal", "lock", "code/x.sh", "replies/cache.db", "ledger"):
         yield name, listed(content | {f"run/{name}": b"x"}), f"'run/{name}', which is not allowed"
     for name in ("code/../../evil.py", "code/.hidden/x.py", "prompts/../../evil"):
-        yield (
-            name,
-            listed(content | {f"run/{name}": b"x"}),
-            f"'run/{re.escape(name)}' is not allowed",
-        )
+        bad = listed(content | {f"run/{name}": b"x"})
+        yield name, bad, f"'run/{re.escape(name)}' is not allowed"
     lacking = listed({name: data for name, data in content.items() if name != DATABASE})
     yield "lacking", lacking, "lacks run/run.db"
     yield "cells", counts(cells=10**9), "it lists 1000000000 cells, and has 24"
@@ -189,11 +185,8 @@ def hostile(pack: Path, at: Path) -> Iterator[tuple[str, Members, str]]:
     for name in ("store", "store_id", "id"):
         message = inside(lambda folder, name=name: noted(folder, **{name: "0" * 16}))
         yield f"named {name}", message, "names a store or an id"
-    yield (
-        "no database",
-        listed(content | {DATABASE: b"no database" * 99}),
-        "run.db is not the database",
-    )
+    other = listed(content | {DATABASE: b"no database" * 99})
+    yield "no database", other, "run.db is not the database"
     yield "torn", listed(content | {DATABASE: content[DATABASE][:4096]}), "run.db .*damaged"
     planted = "CREATE TRIGGER t AFTER UPDATE ON meta BEGIN DELETE FROM cells; END"
     yield "trigger", inside(edited(planted)), "is not the database of a run"
@@ -218,8 +211,7 @@ def test_hostile_pack_is_refused_by_name_and_leaves_nothing(pack, place, command
         assert wrong.code == 1 and re.search(message, wrong.out), f"{name}: {wrong.out}"
         bad.unlink()
         assert {file for file in place.rglob("*")} == before, name
-    assert not os.path.exists("/tmp/evil")
-    assert not (place / "executed").exists()
+    assert not os.path.exists("/tmp/evil") and not (place / "executed").exists()
 
 
 @pytest.mark.wire

@@ -88,8 +88,7 @@ async def test_the_plan_of_a_simulated_sweep_is_what_its_run_asks_to_the_call(op
     assert before.total("calls") == after.total("calls") == after.total("stored") == len(store)
     assert before.total("stored") == 0
     assert after.total("input_tokens") == after.total("output_tokens") == 0
-    assert after.cost == estimate.Cost(0.0, 0.0, 0.0)
-    assert before.unread == 0
+    assert after.cost == estimate.Cost(0.0, 0.0, 0.0) and before.unread == 0
 
 
 async def test_batch_passes_come_from_the_world_with_most_passes(opened):
@@ -108,8 +107,7 @@ async def test_a_large_sweep_is_planned_from_some_of_its_problems(opened, monkey
     assert (some.cells, some.problems) == (len(ready.sweep), len(ready.sweep.problems))
     assert some.walked < full.walked == full.problems
     assert some.total("calls") == pytest.approx(full.total("calls"), rel=0.02)
-    assert some.cost is not None
-    assert full.cost is not None
+    assert some.cost is not None and full.cost is not None
     assert some.cost.likely == pytest.approx(full.cost.likely, rel=0.05)
     assert some.cost.low < full.cost.likely < some.cost.high
 
@@ -122,8 +120,7 @@ async def test_sampled_calls_are_priced_by_their_own_length(opened, monkeypatch)
     stepped = replace(listed().need(judge), above=100, beyond=dear)
     prices = (PriceList({judge: price}) for price in (dear, stepped))
     one, other = [await plan_sweep(ready, None, price) for price in prices]
-    assert one.walked < one.problems
-    assert one.cost == other.cost
+    assert one.walked < one.problems and one.cost == other.cost
 
 
 @pytest.mark.parametrize("limit", ["output tokens", "tokens"])
@@ -186,8 +183,7 @@ async def test_the_time_that_calls_took_says_what_a_run_takes_at_least(opened):
 async def test_plan_without_a_price_has_no_total(opened):
     unpriced = PriceList({"anthropic/*": None, "openai/*": None})
     plan = await plan_sweep(opened(REAL, limit=1), None, unpriced)
-    assert plan.cost is None
-    assert {model.cost for model in plan.models} == {None}
+    assert plan.cost is None and {model.cost for model in plan.models} == {None}
     assert plan.total("input_tokens") > 0
 
 
@@ -199,9 +195,7 @@ async def test_plan_without_a_price_has_no_total(opened):
         (*("anthropic/claude-sonnet-4-6", "anthropic/claude-opus-4-8"), "input_tokens", 1.28, 1.3),
     ],
 )
-async def test_a_model_that_reasons_or_counts_more_tokens_is_reckoned_with(
-    opened, usual, more, tokens, low, high
-):
+async def test_more_tokens_of_a_model_count_in_its_plan(opened, usual, more, tokens, low, high):
     plan = await plan_sweep(opened(REAL.replace(HAIKU, f"[{usual}, {more}]"), 1), None, listed())
     counts = {model.model: getattr(model, tokens) for model in plan.models}
     assert low < counts[more] / counts[usual] < high
@@ -249,11 +243,8 @@ def test_a_role_without_room_for_reasoning_is_reported_with_the_fix():
     assert "256 tokens as a judge that is asked stated: set reasoning_tokens" in note
     roomy = StatedJudge(ALWAYS, reasoning_tokens=4096)
     assert notes(roomy, Agent(ALWAYS, reasoning_tokens=4096)) == ()
-    for within_a_role in (
-        Jury((StatedJudge(ALWAYS), StatedJudge("sim/a"))),
-        Ensemble(StatedJudge(ALWAYS)),
-    ):
-        assert len(notes(within_a_role, Agent("sim/strong"))) == 1
+    for role in (Jury((StatedJudge(ALWAYS), StatedJudge("sim/a"))), Ensemble(StatedJudge(ALWAYS))):
+        assert len(notes(role, Agent("sim/strong"))) == 1
 
 
 def test_effort_makes_a_model_reason_that_need_not():
@@ -281,8 +272,7 @@ def test_default_prompt_set_leaves_row_identity_unchanged():
 
 def test_one_block_may_be_changed_alone_and_reaches_the_protocols_that_read_it():
     naive, debate = (row.protocol for row in sweep(GRID, "prompts.debate.judge=Judge well.").rows)
-    assert naive.prompts is None
-    assert debate.words.text("debate.judge") == "Judge well."
+    assert naive.prompts is None and debate.words.text("debate.judge") == "Judge well."
     assert debate.words.text("debate.rules") == default_prompts().text("debate.rules")
 
 
@@ -313,9 +303,8 @@ def test_prompts_of_every_role_are_printed(tmp_path):
         assert part in result.out
     assert "You are Debater A, and you have been assigned" in result.out
     plan = orjson.loads(within("plan", "--prompts", "s.yaml", "--json", cwd=tmp_path).out)
-    assert [seat["protocol"] for seat in plan["seats"]] == ["naive judge"] + [
-        "debate simultaneous 2 rounds"
-    ] * 3
+    seats = ["naive judge", *["debate simultaneous 2 rounds"] * 3]
+    assert [seat["protocol"] for seat in plan["seats"]] == seats
     assert plan["prompts"] == sweep(GRID).prompts
 
 
@@ -334,8 +323,7 @@ def test_rows_of_every_prompt_set_have_one_naive_judge(tmp_path):
     kinds = [row.mechanism for row in rows]
     assert kinds.count("naive judge") == kinds.count("debate") == 2
     first, baseline = kinds.index("naive judge"), baselines(rows)
-    assert {baseline[n] for n, kind in enumerate(kinds) if kind == "debate"} == {first}
+    debates = [n for n, kind in enumerate(kinds) if kind == "debate"]
+    assert {baseline[n] for n in debates} == {first}
     assert all(baseline[n] == n for n, kind in enumerate(kinds) if kind == "naive judge")
-    assert dict(against_naive(rows)) == {
-        n: first for n, kind in enumerate(kinds) if kind == "debate"
-    }
+    assert dict(against_naive(rows)) == dict.fromkeys(debates, first)

@@ -103,8 +103,7 @@ def test_vendor_accepts_every_call_that_the_dry_run_accepts(place, command, monk
     rehearsal = json.loads(ran.out)["rehearsal"]
     server = rehearsal["server"]
     assert (rehearsal["failed"], rehearsal["finished"]) == (0, rehearsal["cells"])
-    assert server["requests"] == server["ok"] > 2 * len(agents)
-    assert "unsupported" not in server
+    assert server["requests"] == server["ok"] > 2 * len(agents) and "unsupported" not in server
 
 
 TOOL = (ToolSpec("calculator", "adds", '{"type":"object"}'),)
@@ -165,9 +164,8 @@ def test_which_endpoint_answers_is_decided_before_the_run_and_written_down(place
 
 @pytest.mark.wire
 def test_a_run_keeps_to_the_endpoint_it_was_started_with(place, command):
-    file = written(
-        place, "openai/gpt-6-sol", settings="tools: calculator", judge="openai/gpt-6-sol"
-    )
+    sol = "openai/gpt-6-sol"
+    file = written(place, sol, settings="tools: calculator", judge=sol)
     with serving(["--profile", "2026", "--sweep", str(file)]) as url:
         at = f"providers.openai.base_url={url}/v1"
         ran = command("run", file, "--run-folder", "run", "--set", at)
@@ -192,15 +190,9 @@ def test_reply_of_another_model_is_not_taken():
 @pytest.mark.wire
 @pytest.mark.parametrize(("served", "code"), [("other-7b", 1), ("llama-3-8b.gguf", 0)])
 def test_a_server_that_answers_as_another_model_is_not_well(command, monkeypatch, served, code):
-    body = json.dumps(
-        {
-            "model": served,
-            "choices": [
-                {"message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
-            ],
-            "usage": {"prompt_tokens": 3, "completion_tokens": 1},
-        }
-    ).encode()
+    choice = {"message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 3, "completion_tokens": 1}
+    body = json.dumps({"model": served, "choices": [choice], "usage": usage}).encode()
     with answering(alike(200, body)) as (url, _):
         monkeypatch.setenv("COMPATIBLE_LAB_BASE_URL", f"{url}/v1")
         result = command("doctor", "compatible/lab/llama-3-8b")

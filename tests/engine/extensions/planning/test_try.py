@@ -101,8 +101,7 @@ def test_several_causes_are_reported_together_and_as_json(tmp_path, monkeypatch)
     report = json.loads(ran.stdout)
     assert ran.exit_code == 1
     assert {mistake["check"] for mistake in report["mistakes"]} == {"filled", "identity"}
-    assert report["protocol"] == "mine"
-    assert len(report["worlds"]["A"]["turns"]) == 2
+    assert report["protocol"] == "mine" and len(report["worlds"]["A"]["turns"]) == 2
     unknown = CliRunner().invoke(oversight, ["try", "mine.py:Mime"])
     assert "mine.py: unknown class 'Mime': did you mean 'Mine'?" in str(unknown.exception)
 

@@ -45,9 +45,7 @@ def replies(url: str) -> int:
         return len(store)
 
 
-def test_server_killed_and_restarted_in_mid_run_loses_nothing_acknowledged(
-    tmp_path, private_server
-):
+def test_server_killed_and_restarted_in_a_run_loses_nothing_acknowledged(tmp_path, private_server):
     url, desk = private_server.database(), Desk(tmp_path, problems=3)
     with desk.server(SLOW) as server:
         process = desk.start("--store", url)
@@ -62,9 +60,7 @@ def test_server_killed_and_restarted_in_mid_run_loses_nothing_acknowledged(
     assert outcomes(desk) == outcomes(desk, "again") and b'"failure"' not in outcomes(desk)
 
 
-def test_a_server_that_stays_away_stops_the_run_and_the_same_command_goes_on(
-    tmp_path, private_server, monkeypatch
-):
+def test_an_absent_server_stops_the_run_and_it_can_go_on(tmp_path, private_server, monkeypatch):
     monkeypatch.setattr("oversight.engine.extensions.postgres.store.OUTAGE", 0.5)
     url, desk = private_server.database(), Desk(tmp_path, problems=1)
     with closing(open_store(url)) as store:

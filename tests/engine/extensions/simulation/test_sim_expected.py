@@ -6,7 +6,7 @@ from math import exp
 import pytest
 
 from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimProvider
-from oversight.protocols import Agent, Debate, Judge, LogprobJudge, Protocol, StatedJudge
+from oversight.protocols import Agent, Debate, LogprobJudge, Protocol, StatedJudge
 from oversight.protocols.mechanisms.baselines import Consultancy, NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.market_making import AdversarialPropaganda, MarketMaking
 from tests.world import shipments
@@ -51,10 +51,7 @@ MODELS = {
 }
 STRONG, SHY = Agent("sim/strong"), Agent("sim/shy", tools=("calculator",))
 
-JUDGES: dict[str, Judge] = {
-    "stated": StatedJudge("sim/judge"),
-    "logprob": LogprobJudge("sim/judge"),
-}
+JUDGES = {"stated": StatedJudge("sim/judge"), "logprob": LogprobJudge("sim/judge")}
 PROTOCOLS = {
     "naive": lambda judge: NaiveJudge(judge),
     "propaganda": lambda judge: Propaganda(judge, STRONG),

@@ -126,9 +126,10 @@ async def test_muddled_judgements_appear_at_their_rate_and_cannot_be_read(judge)
     assert within(unreadable, 500, 0.2)
 
 
-async def test_speeches_are_never_muddled():
-    sim = simulated(PROBLEMS, SimModel(muddle=1))
-    assert (await speech(sim, FIRST, 0, SPEAKER)).text.startswith("(A)")
+async def test_speeches_are_never_muddled_and_use_no_tool_that_is_not_offered():
+    sim = simulated(PROBLEMS, SimModel(muddle=1, tool_use=1))
+    turn = await speech(sim, FIRST, 0, SPEAKER)
+    assert turn.text.startswith("(A)") and not turn.tools
 
 
 async def test_a_reader_tells_which_answer_a_speech_argues_for():
@@ -182,8 +183,7 @@ async def test_speeches_keep_to_the_limit_and_vary_in_length_around_the_models_o
         assert not turn.cut
         lengths.append(len(turn.text.split()))
         assert not (await speech(sim, problem, 0, Agent("sim/it", words=60))).cut
-    assert 85 <= sum(lengths) / len(lengths) <= 100
-    assert max(lengths) - min(lengths) > 40
+    assert 85 <= sum(lengths) / len(lengths) <= 100 and max(lengths) - min(lengths) > 40
 
 
 async def test_an_offered_tool_is_used_at_its_rate_and_its_result_is_spoken_of():
@@ -191,15 +191,10 @@ async def test_an_offered_tool_is_used_at_its_rate_and_its_result_is_spoken_of()
     agent = Agent("sim/it", tools=("calculator",))
     turns = [await speech(sim, problem, 0, agent) for problem in SOME[:300]]
     used = [turn for turn in turns if turn.tools]
-    assert within(len(used), len(turns), 0.3)
-    assert all(len(turn.tools) == 1 for turn in used)
+    assert within(len(used), len(turns), 0.3) and all(len(turn.tools) == 1 for turn in used)
     assert all(turn.tools[0].result in turn.text for turn in used)
     assert not any(turn.tools[0].result.startswith("error:") for turn in used)
     assert all(stated_strength(turn.text) for turn in turns)
-
-
-async def test_a_tool_that_is_not_offered_is_not_used():
-    assert not (await speech(simulated(SOME, SimModel(tool_use=1)), FIRST, 0, SPEAKER)).tools
 
 
 async def test_private_thoughts_come_only_where_they_are_allowed_and_stay_private():
@@ -209,8 +204,7 @@ async def test_private_thoughts_come_only_where_they_are_allowed_and_stay_privat
         reply = await QUIET(agent.compose(transcript, side, ADVOCATE))
         assert ("<private>" in reply.text) == allowed
         turn = await agent.speak(transcript, side, QUIET)
-        assert "private" not in turn.text.lower()
-        assert stated_strength(turn.text)
+        assert "private" not in turn.text.lower() and stated_strength(turn.text)
 
 
 def test_only_the_opening_of_a_speech_states_its_strength():
@@ -237,8 +231,7 @@ async def test_the_speech_after_a_tool_does_not_ask_for_it_again():
     assert (wish.text, wish.outcome, wish.stop_reason) == ("", "ok", "tool_calls")
     answered = (Message("assistant", "", (used,)), Message("tool", "42", tool_call_id=used.id))
     reply = await sim(Call(Request(call.model, call.messages + answered, tools=call.tools)))
-    assert not reply.tool_calls
-    assert "My tool says 42." in reply.text
+    assert not reply.tool_calls and "My tool says 42." in reply.text
 
 
 async def test_speaker_answers_the_rival_speech():
