@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
 from operator import attrgetter
 from statistics import fmean
 from typing import NamedTuple
@@ -252,11 +253,14 @@ def dots_data(run: RunReader, values: Mapping[int, Floats], to: str | list[list[
     measured = np.array([*values.values()])
     if measured.size > MOST_DOTS or np.isnan(measured).all():
         return Markup()
+    most = float(np.nanmax(np.abs(measured))) or 1.0
+    # The ticks at both ends and halfway to them have two decimals.
+    unit = 0.2 if most > 0.2 else 0.02
     return inline_json(
         {
             "problems": [printable(problem.id) for problem in run.sweep.problems],
             "rows": {f"{n}": np.round(row, 2).tolist() for n, row in values.items()},
-            "most": float(np.nanmax(np.abs(measured))) or 1.0,
+            "most": round(max(ceil(most / unit - 1e-9), 1) * unit, 2),
             "links": to,
         }
     )
