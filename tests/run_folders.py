@@ -186,7 +186,5 @@ def note_paid(folder: Path, accounts: Mapping[str, UsageTotals]) -> None:
 
 def len_of(store: Path) -> int:
     """How many replies a store holds."""
-    reading = ReadOnlyStore(store)
-    count = len(reading)
-    reading.close()
-    return count
+    with closing(ReadOnlyStore(store)) as reading:
+        return len(reading)

@@ -201,10 +201,7 @@ def test_counts_and_label_probability_are_means_over_worlds_with_a_verdict() -> 
 
 
 def test_measures_are_in_json_and_in_text_on_request() -> None:
-    worlds: Worlds = {
-        ("p0", 0, 0): (0.9, {"accepted": True}),
-        ("p1", 0, 0): (0.9, {"accepted": False}),
-    }
+    worlds = {("p0", 0, 0): (0.9, {"accepted": True}), ("p1", 0, 0): (0.9, {"accepted": False})}
     results = results_of(PROPAGANDA, worlds)
     (only,) = orjson.loads(report(results, "json"))["rows"]
     accepted = only["measures"]["accepted"]["truth"]

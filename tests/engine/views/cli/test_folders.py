@@ -107,10 +107,7 @@ REFUSED = (
 )
 """Beginnings of lines that are refused for any such folder."""
 DONE = (ExitCode.DONE, ExitCode.INTERRUPTED)
-WRITES = (
-    *("cache prune", "cache verify", "cache rebuild", "export tables", "demo"),
-    *("human", "run"),
-)
+WRITES = ("cache prune", "cache verify", "cache rebuild", "export tables", "demo", "human", "run")
 """Beginnings of lines that may change the folder itself."""
 
 
@@ -229,11 +226,8 @@ def child(plant: str) -> None:
         except BaseException:
             ran = Ran(-1, "", traceback.format_exc())
         after = kept(outside), kept(folder)
-        print(
-            json.dumps([line, *ran, events, *map(eq, before, after)]),
-            file=sys.__stdout__,
-            flush=True,
-        )
+        row = json.dumps([line, *ran, events, *map(eq, before, after)])
+        print(row, file=sys.__stdout__, flush=True)
         os.chdir(original)
         shutil.rmtree(place)
 
