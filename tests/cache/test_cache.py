@@ -70,8 +70,7 @@ async def test_a_call_is_paid_once_and_served_from_the_store_afterwards():
 
 
 async def test_two_processes_on_one_store_are_handed_the_reply_that_was_stored_first(tmp_path):
-    stores = [DiskStore(tmp_path), DiskStore(tmp_path)]
-    barrier = asyncio.Barrier(2)
+    stores, barrier = [DiskStore(tmp_path), DiskStore(tmp_path)], asyncio.Barrier(2)
 
     async def says(reply: str, call: Call) -> Reply:
         await barrier.wait()

@@ -314,8 +314,7 @@ def test_keys_out_of_order_and_torn_lines_are_named(file, file_bytes):
 
 
 def test_import_stores_new_replies_and_keeps_known_ones(file, tmp_path):
-    theirs = filled(600)
-    ours = DiskStore(tmp_path / "store")
+    theirs, ours = filled(600), DiskStore(tmp_path / "store")
     ours.put_many([record_of(call(0), Reply("ours")), record_of(call(1), Reply("reply 1 " * 2))])
     export_replies(theirs, theirs.keys(), file)
     with PortableFile(file) as opened:

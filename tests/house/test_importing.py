@@ -93,8 +93,7 @@ def test_run_that_the_store_answers_loads_no_client_and_connects_to_nobody(tmp_p
         "problems: {bundled: {name: arithmetic, limit: 2}}\n"
         "agents: openai/gpt-6-sol\njudges: openai/gpt-6-luna\nprotocols: [naive_judge, debate]\n"
     )
-    opened = open_sweep(tmp_path / "real.yaml")
-    store = DiskStore(tmp_path / "store")
+    opened, store = open_sweep(tmp_path / "real.yaml"), DiskStore(tmp_path / "store")
 
     async def paid() -> None:
         models = Scripted(lambda call: "A: 70%\nB: 30%")

@@ -75,8 +75,7 @@ async def test_cut_request_has_a_page_with_its_full_text(run: RunReader) -> None
 @pytest.mark.campaign
 async def test_ten_thousand_turns_are_split_into_pages_of_a_hundred(tmp_path: Path) -> None:
     run = await bad_run(tmp_path, turns=10_000)
-    first = read(run, Place(1, 0))
-    last = read(run, Place(1, 0), page=99)
+    first, last = read(run, Place(1, 0)), read(run, Place(1, 0), page=99)
     assert (first.pages, first.lines[0][0].number, last.lines[-1][0].number) == (100, 1, 10_000)
     for one in (first, last):
         assert len(one.lines) == 100

@@ -130,8 +130,7 @@ def test_a_run_killed_at_any_line_loses_nothing_and_asks_for_nothing_again(tmp_p
 
     calm = place_for("calm")
     assert dies(calm, 0) == 0
-    lines = int((calm / "lines").read_text())
-    expected = finished(calm)
+    lines, expected = int((calm / "lines").read_text()), finished(calm)
     chance = random.Random(campaign.seed)
     # From the lock to the report; and twice where a run is being finished, settled and told.
     points = [chance.randrange(1, lines) for _ in range(campaign.size(2, 17))]

@@ -34,8 +34,7 @@ ASKED = (Message("system", "Be brief."), Message("user", "2 + 2?"))
 
 def written(wire: Wire, model: str, *more: Message, **settings: Any) -> dict[str, Any]:
     """The body of a call."""
-    body = orjson.loads(wire.body(Call(Request(model, (*ASKED, *more), **settings))))
-    return body
+    return orjson.loads(wire.body(Call(Request(model, (*ASKED, *more), **settings))))
 
 
 def read(wire: Wire, body: Any) -> Reply:

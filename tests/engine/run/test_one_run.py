@@ -89,8 +89,7 @@ async def test_observer_stops_the_run_by_its_token_and_the_command_goes_on(loade
         halt = await execute(run, Until(5, loaded.stop_token))
         assert isinstance(halt, EnoughIsEnough) and 5 <= run.folder.finished < len(loaded.sweep)
         finished = run.folder.finished
-    again = open_sweep(Path("small.yaml"))
-    diary = Diary(Path("run"))
+    again, diary = open_sweep(Path("small.yaml")), Diary(Path("run"))
     with Run.open(again, OPTIONS) as run:
         assert await execute(run, diary) is None
     assert len(diary.landed_cells) == len(again.sweep) - finished

@@ -70,8 +70,7 @@ def test_measures_are_printed_only_with_the_option(place, command):
 def test_shown_verdicts_agree_with_the_outcomes(place, command):
     command("run", "small.yaml", "--set", "draws=2", "--limit", "2")
     folder = only_run(place)
-    addresses = set()
-    with_store = ReadOnlyStore(place / "store")
+    addresses, with_store = set(), ReadOnlyStore(place / "store")
     for record in outcomes(folder):
         if record.protocol != "debate simultaneous 1 round" or record.agent != "sim/weak":
             continue

@@ -91,8 +91,7 @@ def test_refusals_of_long_ago_count_no_more_however_their_pauses_overlapped():
 
 def test_refusals_below_the_pace_show_that_it_does_not_matter():
     one = throttle()
-    last = paced(one, at=10.0, every=1.5, answers=10)
-    paces = []
+    last, paces = paced(one, at=10.0, every=1.5, answers=10), []
     for n in range(3):
         at = last + 0.5 * (n + 1)
         one.refused(0.1, sent=at, now=at)

@@ -45,8 +45,7 @@ def results_of(protocol: Protocol, worlds: Worlds, draws: int = 1, problems: Any
             lines.append(verdict(cell, *world))
         elif world is not None:
             lines.append(outcome_of(cell, world))
-    results = collect(grid, lines)
-    backwards = collect(grid, lines[::-1])
+    results, backwards = collect(grid, lines), collect(grid, lines[::-1])
     assert backwards == results
     assert report(backwards, "text", measures=True) == report(results, "text", measures=True)
     return results
