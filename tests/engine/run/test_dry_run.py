@@ -11,14 +11,7 @@ from oversight.cache.reply import Reply
 from oversight.engine.errors import UsageError
 from oversight.engine.extensions.simulation import PRESETS
 from oversight.engine.providers.capabilities import retirement
-from oversight.engine.run.dry_run import (
-    Walker,
-    chains,
-    require_abilities,
-    require_distinct,
-    require_service,
-    stand_ins,
-)
+from oversight.engine.run import dry_run
 from oversight.engine.sweep.sweep import Sweep
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf, SideCheck
@@ -51,8 +44,8 @@ def sweep_of(*protocols: Protocol) -> Sweep:
 
 
 async def walked(grid: Sweep) -> tuple[int, list[tuple[Call, Reply]]]:
-    exchanges, provider = [], stand_ins(grid, PRESETS)
-    walker = Walker(provider.reply, lambda call, reply: exchanges.append((call, reply)))
+    exchanges, provider = [], dry_run.stand_ins(grid, PRESETS)
+    walker = dry_run.Walker(provider.reply, lambda call, reply: exchanges.append((call, reply)))
     return await walker.walk(grid.cells()), exchanges
 
 
@@ -66,7 +59,7 @@ async def test_a_walk_sees_each_different_call_of_both_worlds_once():
 
 async def test_a_walk_asks_what_the_sweep_would_ask_if_models_said_the_same():
     sweep = sweep_of(Debate(JUDGE, BestOf(2, AGENT, JUDGE), rounds=1))
-    run = Scripted(stand_ins(sweep, PRESETS).reply)
+    run = Scripted(dry_run.stand_ins(sweep, PRESETS).reply)
     for cell in sweep.cells():
         answers = cell.problem.question.answers
         await cell.row.protocol.run(
@@ -79,7 +72,7 @@ async def test_a_walk_asks_what_the_sweep_would_ask_if_models_said_the_same():
 async def test_a_logprob_judge_on_a_model_without_logprobs_is_refused_with_the_mend():
     sweep = sweep_of(Debate(LogprobJudge("anthropic/claude-3-5-haiku-latest"), AGENT))
     with pytest.raises(UsageError) as error:
-        await require_abilities(sweep, PRESETS)
+        await dry_run.require_abilities(sweep, PRESETS)
     assert str(error.value).splitlines() == [
         "anthropic/claude-3-5-haiku-latest: top_logprobs: this model reports no logprobs; "
         "judge by stated probabilities or votes",
@@ -97,7 +90,7 @@ async def test_all_missing_things_are_reported_together_and_once():
         Debate(LogprobJudge("anthropic/claude-3-haiku-20240307"), tempered, rounds=1),
     )
     with pytest.raises(UsageError) as error:
-        await require_abilities(sweep, PRESETS)
+        await dry_run.require_abilities(sweep, PRESETS)
     lines = str(error.value).splitlines()
     assert len([line for line in lines if line.startswith("openai/gpt-5-mini: temperature")]) == 1
     assert len([line for line in lines if "reports no logprobs" in line]) == 1
@@ -105,12 +98,12 @@ async def test_all_missing_things_are_reported_together_and_once():
 
 async def test_a_sweep_that_asks_for_nothing_impossible_passes():
     sim = NaiveJudge(LogprobJudge("sim/judge"))
-    await require_abilities(sweep_of(sim, Debate(JUDGE, AGENT)), PRESETS)
+    await dry_run.require_abilities(sweep_of(sim, Debate(JUDGE, AGENT)), PRESETS)
 
 
 async def test_cells_with_unreadable_replies_are_walked_but_have_no_verdicts():
     calls: list[Call] = []
-    walker = Walker(lambda call: Reply("who knows"), lambda call, _: calls.append(call))
+    walker = dry_run.Walker(lambda call: Reply("who knows"), lambda call, _: calls.append(call))
     assert await walker.walk(sweep_of(NaiveJudge(JUDGE)).cells()) == 0 and len(calls) == 1
 
 
@@ -118,9 +111,9 @@ def test_a_model_that_its_vendor_no_longer_serves_is_refused_with_the_day():
     messages = [retirement("openai/o1"), retirement("openai/gpt-4o")]
     ends = [message for message in messages if message is not None]
     assert len(ends) == 2
-    require_service(ends, date(2026, 10, 22))
+    dry_run.require_service(ends, date(2026, 10, 22))
     with pytest.raises(UsageError) as refused:
-        require_service(ends, date(2026, 10, 23))
+        dry_run.require_service(ends, date(2026, 10, 23))
     assert str(refused.value).splitlines() == [
         "openai/o1: its vendor stopped serving it on 2026-10-23",
         "choose another model; its stored replies can still be read with --cache replay. "
@@ -136,7 +129,7 @@ async def test_rows_that_differ_in_name_only_are_refused():
         ([OpenTrust(judge, AGENT) for judge in judges], "gpt-4o-mini logprob"),
     ):
         with pytest.raises(UsageError, match="the same calls") as fault:
-            await require_abilities(sweep_of(*rows), PRESETS)
+            await dry_run.require_abilities(sweep_of(*rows), PRESETS)
         assert label in str(fault.value)
 
 
@@ -154,7 +147,7 @@ async def test_rows_that_differ_in_name_only_are_refused():
     ids=["pools", "retries", "crashes", "settings"],
 )
 async def test_rows_that_differ_are_told_apart(rows):
-    await require_distinct(sweep_of(*rows))
+    await dry_run.require_distinct(sweep_of(*rows))
 
 
 async def test_a_chain_counts_what_is_asked_at_once_as_one_step():
@@ -163,7 +156,7 @@ async def test_a_chain_counts_what_is_asked_at_once_as_one_step():
         Debate(JUDGE, AGENT, rounds=2),
         Debate(JUDGE, AGENT, rounds=2, simultaneous=False),
     )
-    steps = (await chains(sweep_of(*protocols), PRESETS)).values()
+    steps = (await dry_run.chains(sweep_of(*protocols), PRESETS)).values()
     agent, judge = (AGENT.model,), (JUDGE.model,)
     assert [*steps] == [[judge], [2 * agent, 2 * agent, judge], [*[agent] * 4, judge]]
 
@@ -172,5 +165,7 @@ async def test_a_tool_that_is_not_installed_is_reported_before_the_first_call(mo
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
     agent = replace(AGENT, tools=("python",))
     with pytest.raises(UsageError, match=r"python needs an interpreter: .*pip install"):
-        await require_abilities(sweep_of(Debate(JUDGE, agent)), {})
-    await require_abilities(sweep_of(Debate(JUDGE, replace(agent, tools=("calculator",)))), {})
+        await dry_run.require_abilities(sweep_of(Debate(JUDGE, agent)), {})
+    await dry_run.require_abilities(
+        sweep_of(Debate(JUDGE, replace(agent, tools=("calculator",)))), {}
+    )
