@@ -258,8 +258,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def campaign(request: pytest.FixtureRequest) -> Iterator[Campaign]:
     config = request.config
-    settings_used = Campaign(
-        config.getoption("--campaign") == "long", config.getoption("--campaign-seed")
-    )
-    print(f"again with: --campaign-seed={settings_used.seed}")
-    yield settings_used
+    used = Campaign(config.getoption("--campaign") == "long", config.getoption("--campaign-seed"))
+    print(f"again with: --campaign-seed={used.seed}")
+    yield used

@@ -49,7 +49,6 @@ LINES: dict[str, tuple[str, str, str, Line]] = {
     "anthropic wire, plain": ("anthropic", "anthropic/claude-sonnet-4-5", "", plain_anthropic),
     "anthropic wire, sdk": ("anthropic", "anthropic/claude-sonnet-4-5", "", connect),
 }
-
 SERVER_WIRES = {
     "openai": wires.OpenAIServerWire(),
     "responses": wires.ResponsesServerWire(),

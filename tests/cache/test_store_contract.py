@@ -25,7 +25,6 @@ OPENERS: dict[str, Callable[[Path], Store]] = {
         f"plain:{folder}/store", True
     ),
 }
-
 RINGS = {"docs/extending.md": pytest.mark.wire, "postgres": pytest.mark.real}
 
 

@@ -71,7 +71,6 @@ def test_the_site_is_built_without_a_broken_link(tmp_path):
 
 
 API = re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
-
 _NAMES = (
     "run run_async open_run asking compare measure plot Sweep Report oversight_task "
     "Ask Call Reply Store ToolSpec Question Problem Answer Loader labelled "

@@ -11,7 +11,6 @@ import pytest
 from tests.house.weight import ROOMS, ROOT
 
 pytestmark = pytest.mark.wire
-
 EXTENSIONS = sorted(
     folder.name
     for folder in (ROOT / "engine" / "extensions").iterdir()

@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).parents[2]
 ROOMS = ("cache", "protocols", "engine")
 _SETTINGS = ROOT / "pyproject.toml"
-
 _SWEEP = """
 problems: {bundled: {name: arithmetic, limit: 1}}
 agents: sim/strong

@@ -15,7 +15,6 @@ PATIENCE_MS = 120_000
 """Time limit of a page; most waits end at once, or never."""
 CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrome") or ""
 AXE = Path(__file__).parent / "vendored" / "axe.min.js"
-
 QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",

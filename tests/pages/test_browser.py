@@ -41,7 +41,6 @@ SCREENS = (
     "run/{hard}/measure/worlds", "run/{hard}/measure/calibration", "run/{hard}/search?q=simulated",
     "run/nobody",
 )  # fmt: skip
-
 pytestmark = pytest.mark.browser
 
 

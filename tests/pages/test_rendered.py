@@ -20,7 +20,6 @@ from oversight.engine.views.pages.rendered import (
 )
 
 ATTRIBUTES = {*FORMULA_ATTRIBUTES, "display", "width", "class", "start"}
-
 PIECES = (
     *("**", "*", "_", "`", "```\n", "~~~", "# ", "\n", "\n\n", "- ", "1. ", "> ", "|", "|-|-|\n"),
     *("$", "$$", "\\(", "\\)", "\\[", "\\]", "{", "}", "^", "_", "\\frac", "\\sqrt", "\\text{"),

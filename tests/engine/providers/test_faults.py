@@ -153,9 +153,7 @@ def test_each_recorded_stop_reason_has_its_meaning_on_each_wire(wire):
         else:
             marked = reply.stop_reason.startswith(UNKNOWN_STOP)
             outcomes = {"unknown" if marked else reply.outcome.replace("empty", "ok")}
-        expected = {
-            OUTCOMES.get(meaning, meaning) for meaning in (stop["meaning"], *stop.get("also", ()))
-        }
+        expected = {OUTCOMES.get(end, end) for end in (stop["meaning"], *stop.get("also", ()))}
         assert outcomes <= expected, stop
 
 

@@ -21,7 +21,6 @@ RECORDED = next((path for path in FOUND if path.exists()), None)
 WIRES: dict[str, Wire] = {
     "chat": OpenAIWire(), "messages": AnthropicWire(), "responses": ResponsesWire(),
 }  # fmt: skip
-
 pytestmark = pytest.mark.skipif(RECORDED is None, reason="the recorded answers are not here")
 
 

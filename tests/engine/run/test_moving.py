@@ -9,7 +9,6 @@ from oversight.engine.extensions.mock.process import counts, serving
 from tests.command_line import ROOT
 
 pytestmark = pytest.mark.wire
-
 SWEEP = """\
 name: lab
 problems: {bundled: {name: arithmetic, limit: 2}}

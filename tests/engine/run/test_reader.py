@@ -29,7 +29,6 @@ judges: {kind: stated, model: sim/judge}
 protocols: [naive_judge, {propaganda: {}}, {"steel.py:Steelman": {strength: 3}}]
 draws: 2
 """
-
 READING: tuple[tuple[str, ...], ...] = (
     ("report", "run", "--json", "--measures"), ("compare", "run", "--json"),
     ("export", "plot", "run", "--kind", "lift", "--data", "-"),

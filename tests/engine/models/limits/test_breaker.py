@@ -234,9 +234,7 @@ def asked_by_lanes(server: Server, lanes: int, until: float):
             except Exception as exc:
                 faults.append(exc)
 
-        await ask_in_lanes(
-            ask, lanes, lambda: now() < until and retry.limiter.stop_token.halt is None
-        )
+        await ask_in_lanes(ask, lanes, lambda: now() < until and not retry.limiter.stop_token.halt)
         return answered, faults, now()
 
     return run(main())

@@ -296,9 +296,7 @@ def columns() -> list[tuple[str, str, bool]]:
     """(table, column, whether to change its type and make the checksum again), of every table."""
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(";".join(TABLES))
-        tables = [
-            name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type='table'")
-        ]
+        tables = [one for (one,) in db.execute("SELECT name FROM sqlite_schema WHERE type='table'")]
         described = [
             (table, about)
             for table in tables
@@ -429,9 +427,7 @@ def test_a_log_that_no_process_writes_is_read_from_a_private_copy(tmp_path):
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(4)])
         for ending in ("", "-wal"):
-            (copy / f"{RUN_DB}{ending}").write_bytes(
-                Path(f"{tmp_path / RUN_DB}{ending}").read_bytes()
-            )
+            shutil.copy(f"{tmp_path / RUN_DB}{ending}", copy)
         assert read(tmp_path) == [spoken(0), spoken(4)], "its writer has it open"
     before = everything(copy)
     assert read(copy) == [spoken(0), spoken(4)] and everything(copy) == before
@@ -525,9 +521,8 @@ def test_nothing_is_said_to_be_withdrawn_where_the_index_of_addresses_was_damage
     cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 1200, 2)]
     address = bytes(range(32)).hex()
     *others, last = cells[0].calls
-    written(
-        tmp_path, [replace(cells[0], calls=(*others, replace(last, address=address)))], cells[1:]
-    )
+    first = replace(cells[0], calls=(*others, replace(last, address=address)))
+    written(tmp_path, [first], cells[1:])
     file, digest = tmp_path / RUN_DB, bytes.fromhex(address)
     # The row has the whole address, the index its beginning alone.
     entry = re.escape(digest[:4]) + b"(?!" + re.escape(digest[4:]) + b")"
