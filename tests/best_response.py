@@ -5,22 +5,18 @@ For an instance of tests/formal.py: the kind of each call, and the best play for
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 import orjson
 import pytest
 
-from oversight.cache.call import Ask, Call
-from oversight.cache.reply import Reply
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges.stated import StatedJudge
+from oversight import Agent, Answer, Ask, Call, Protocol, Reply, StatedJudge, Unreadable
 from oversight.protocols.mechanisms import decomposition as listing
+from oversight.protocols.mechanisms import doubly_efficient_debate as steps
+from oversight.protocols.mechanisms import prover_estimator_debate as splits
 from oversight.protocols.prompts.render import find_statement, read_instructions, read_turns
-from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Answer
 from oversight.protocols.scores import brier
 from tests.conftest import Campaign
 from tests.formal import DOMAINS, Instance, instances
@@ -203,4 +199,10 @@ async def lies_win(campaign: Campaign, domain: str, rule: str, score: Score) -> 
 
 def cut_silently(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read only the beginning of a list that is too long."""
-    monkeypatch.setattr(listing, "whole", lambda entries, most: entries[:most])
+
+    async def cut(*parts: Any, most: int, **more: Any) -> Any:
+        committed = await listing.commit(*parts, most=99, **more)
+        return committed and replace(committed, entries=committed.entries[: most + 1])
+
+    for mechanism in (steps, splits):
+        monkeypatch.setattr(mechanism, "commit", cut)

@@ -18,7 +18,6 @@ import pytest
 from oversight.cache.call import Call
 from oversight.protocols import Answer, DoublyEfficientDebate, ProverEstimatorDebate, Transcript
 from oversight.protocols.mechanisms import prover_estimator_debate
-from oversight.protocols.mechanisms.decomposition import as_list
 from oversight.protocols.mechanisms.prover_estimator_debate import established
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.best_response import (
@@ -290,8 +289,8 @@ class NoConclusion(DoublyEfficientDebate):
 class ShownAlone(DoublyEfficientDebate):
     """The judge sees the challenged step without the steps that it depends on."""
 
-    def _shown(self, question: Any, steps: Any) -> Transcript:
-        return Transcript(question, (as_list(steps[-1:]),))
+    async def _check(self, question: Any, steps: Any, side: Answer, ask: Any) -> Any:
+        return await super()._check(question, steps[-1:], side, ask)
 
 
 @EACH_DOMAIN
