@@ -23,14 +23,7 @@ def event_kind(event: RaterEvent) -> str:
     return str(event.__struct_config__.tag)
 
 
-def judgement(
-    question: Question,
-    side: int,
-    draw: tuple[int, ...] = (0,),
-    rules: str = "",
-    *,
-    exchange: bool = False,
-) -> Call:
+def judgement(question: Question, side: int, draw=(0,), rules="", *, exchange=False) -> Call:
     """The call that asks a judge about the world in which `side` was argued. exchange: swap the
     labels, answers and speeches."""
     judge, answer = DistributionJudge(MODEL, persona=rules), question.answers[side]
@@ -78,9 +71,7 @@ class Work:
 
 
 @asynccontextmanager
-async def work(
-    folder: Path, settings: QueueSettings = PLAIN, raters: int = 2
-) -> AsyncIterator[Work]:
+async def work(folder: Path, settings=PLAIN, raters: int = 2) -> AsyncIterator[Work]:
     stop_token, seated = StopToken(), seated_raters(folder, ["raters"], raters)
     at_work = Work(TaskQueue(seated, folder, stop_token, settings), stop_token)
     yield at_work

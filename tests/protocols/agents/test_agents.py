@@ -25,8 +25,7 @@ from msgspec import structs
 from oversight.cache import Call, Message, Reply, ToolCall
 from oversight.protocols import BestOf, Debate, Protocol, Scene, SideCheck, StatedJudge, Tool
 from oversight.protocols.agents import querying
-from oversight.protocols.agents import tools as python
-from oversight.protocols.agents import tools as query
+from oversight.protocols.agents import tools as programs
 from oversight.protocols.agents.agent import ADVOCATE, TOOLS, Agent, RolePrompt, Speaker
 from oversight.protocols.agents.tool import (
     MAX_CALLS,
@@ -142,7 +141,9 @@ INSERT INTO orders VALUES (1, 'paid', 250), (2, 'cancelled', 100), (3, 'paid', 5
 
 async def asked(sql: str, script: str = BOOKS) -> list[str]:
     """Results and displays, separated by a dot."""
-    results = await query.use_query(sql, Scene(structs.replace(CRATES, environment=script), SIDE))
+    results = await programs.use_query(
+        sql, Scene(structs.replace(CRATES, environment=script), SIDE)
+    )
     assert "right" not in results.result
     assert bool(results.display) != results.result.startswith("error: ")
     return [f"{results.result} · {results.display}".rstrip(" ·")]
@@ -158,7 +159,7 @@ def test_query_returns_rows_or_an_error_without_model_text(session, request, tmp
 
 @pytest.mark.wire
 async def test_query_is_killed_after_its_time_limit(monkeypatch):
-    monkeypatch.setattr(query, "QUERY_SECONDS", 0)
+    monkeypatch.setattr(programs, "QUERY_SECONDS", 0)
     assert await asked("SELECT id FROM orders") == ["error: it takes more than 0 s"]
 
 
@@ -203,10 +204,8 @@ def test_query_claim_counts_only_if_its_value_comes_from_the_data(queries, finds
 
 @pytest.mark.parametrize(("rows", "mark"), [(20, ""), (21, " …"), (22, " …")])
 def test_a_query_shows_20_rows_and_marks_a_longer_result(rows, mark):
-    values = ", ".join(f"({n})" for n in range(rows))
-    shown, _ = querying.answer(
-        "SELECT n FROM t", f"CREATE TABLE t(n); INSERT INTO t VALUES {values};"
-    )
+    script = f"CREATE TABLE t(n); INSERT INTO t VALUES {', '.join(f'({n})' for n in range(rows))};"
+    shown, _ = querying.answer("SELECT n FROM t", script)
     assert shown == "; ".join(map(str, range(20))) + mark
 
 
@@ -366,11 +365,9 @@ def test_any_expression_gets_a_number_or_an_error(expression):
         assert math.isfinite(float(result)) if len(result) < 300 else int(result)
 
 
-def used(
-    arguments: str, name: str = "calculator", tools_given: tuple[str, ...] = tuple(TOOLS)
-) -> ToolUse:
+def used(arguments: str, name: str = "calculator", given_tools=tuple(TOOLS)) -> ToolUse:
     wish = ToolCall("1", name, arguments)
-    return asyncio.run(use(Allowance(TOOLS, tools_given), wish, Scene(CRATES, None)))
+    return asyncio.run(use(Allowance(TOOLS, given_tools), wish, Scene(CRATES, None)))
 
 
 @given(
@@ -473,7 +470,7 @@ async def used_python(code: str, seconds: float | None = None) -> ToolUse:
     wish = ToolCall("1", "python", orjson.dumps({"code": code}).decode())
     with pytest.MonkeyPatch.context() as patch:
         if seconds is not None:
-            patch.setattr(python, "SECONDS", seconds)
+            patch.setattr(programs, "SECONDS", seconds)
         return await use(Allowance(TOOLS, ("python",), 2.0), wish, Scene(CRATES, None))
 
 

@@ -74,9 +74,8 @@ async def test_a_draft_that_leaves_the_judge_unreadable_is_not_spoken(judge, ope
 
 
 READER = Agent("reader")
-READ = Transcript(structs.replace(CRATES, passage="PASSAGE")).then(
-    Turn("Debater B", "It is 36.", B)
-)
+HEARD = (Turn("Debater B", "It is 36.", B),)
+READ = Transcript(structs.replace(CRATES, passage="PASSAGE"), HEARD)
 
 
 def finding(*sides_found: str, speech: str | Reply = "speech") -> Scripted:
@@ -136,9 +135,8 @@ async def test_unread_checker_is_asked_once_more_and_then_recorded(unread):
     ask = Scripted(lambda call: "speech" if call.model == "alice" else next(replies))
     turn = await check_side(ask)
     assert [call.draw for call in ask.calls] == [(), (), (1,)]
-    assert (turn.check, [(doubt.seat, doubt.cause) for doubt in turn.doubts]) == (
-        ("on side", []) if len(unread) == 1 else ("unclear", [("Reader", "refused")])
-    )
+    expected = ("on side", []) if len(unread) == 1 else ("unclear", [("Reader", "refused")])
+    assert (turn.check, [(doubt.seat, doubt.cause) for doubt in turn.doubts]) == expected
 
 
 @pytest.mark.parametrize(

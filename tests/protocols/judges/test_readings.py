@@ -105,10 +105,11 @@ async def test_judgement_has_the_label_probability_of_at_most_one():
 
 def test_candidate_that_may_begin_a_sentence_is_not_a_label():
     ten = Question("?", tuple(Answer(label, label.lower()) for label in "ABCDEFGHIJ"))
-    for speech, masses in (("C", {"C": 0.5}), (" I", {"I": 0.4, "C": 0.5})):
-        at = token(
-            speech, 0.5 if speech == "C" else 0.4, **({"I": 0.4} if speech == "C" else {"C": 0.5})
-        )
+    for speech, p, other, masses in (
+        ("C", 0.5, {"I": 0.4}, {"C": 0.5}),
+        (" I", 0.4, {"C": 0.5}, {"I": 0.4, "C": 0.5}),
+    ):
+        at = token(speech, p, **other)
         result = read_masses(Reply(speech.strip(), logprobs=(at,)), ten)
         assert {"ABCDEFGHIJ"[n]: p for n, p in enumerate(result) if p} == pytest.approx(masses)
 

@@ -325,10 +325,8 @@ def test_product_of_graded_steps_is_overstated_at_most_as_claimed():
         )
         within = threshold + error
         grid = [*(n / 10 for n in range(11)), 1 - within + 1e-9]
-        most = max(
-            math.prod(min(1.0, q + within) for q in odds) - math.prod(odds)
-            for odds in product(grid, repeat=statements)
-        )
+        every = product(grid, repeat=statements)
+        most = max(math.prod(min(1, q + within) for q in odds) - math.prod(odds) for odds in every)
         assert most == pytest.approx(1 - (1 - within) ** statements, abs=1e-6)
         claimed = claims_of(protocol)[0].gain_at(error)
         assert most - 1e-6 <= claimed <= most + (1e-6 if error <= 0.01 else 0.05) + error**2 * 9

@@ -38,9 +38,8 @@ async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes):
 
     async def outcome(side: Answer, points_at: str, opponent_is: Any) -> tuple[float, float, float]:
         """The probability that the argument is accepted, its mean verdict, and the votes used."""
-        protocol = DoublyEfficientDebate(
-            VotesJudge("judge", n=votes), ALICE, BOB, opponent_is=opponent_is
-        )
+        judge = VotesJudge("judge", n=votes)
+        protocol = DoublyEfficientDebate(judge, ALICE, BOB, opponent_is=opponent_is)
         accepted = mean = votes_taken = 0.0
         for pattern in product((True, False), repeat=votes):
 
@@ -67,10 +66,8 @@ async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes):
         return accepted, mean, votes_taken
 
     def most(q: float) -> float:
-        return sum(
-            math.comb(votes, k) * q**k * (1 - q) ** (votes - k)
-            for k in range(votes // 2 + 1, votes + 1)
-        )
+        counts = range(votes // 2 + 1, votes + 1)
+        return sum(math.comb(votes, k) * q**k * (1 - q) ** (votes - k) for k in counts)
 
     for side, points_at, opponent_is, expected in (
         (B, "(flawed)", "honest", (most(1 - right), 1 - right, votes)),

@@ -210,10 +210,8 @@ async def written(row: str) -> list[str]:
     protocol: Protocol = eval(row, NAMES)
     book, (one_side, other_side) = Book(), CRATES.answers
     verdict = await protocol.run(CRATES, one_side, book)
-    lines_told = [
-        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in verdict.measures
-    ]
+    measures = [(n, f"{v:.4g}" if isinstance(v, float) else v) for n, v in verdict.measures]
+    lines_told = [f"{name} {value}" for name, value in measures]
     spoken = heard((turn.speaker, turn.text) for turn in verdict.transcript.turns)
     lines = [
         protocol.name,

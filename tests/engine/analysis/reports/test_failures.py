@@ -47,14 +47,10 @@ def test_every_error_that_fails_a_cell_has_words() -> None:
 
 def test_unreadable_replies_are_told_with_shares_causes_an_example_and_the_mend() -> None:
     cut = "no probability is stated for (A) (the reply was truncated)"
-    missing = Failure("unreadable", cut, "The crates hold\nforty apples, so", "77aa" * 16)
-    unreadable = Failure(
-        "unreadable", cut.replace("(A)", "(B)").removesuffix(" (the reply was truncated)")
-    )
-    odd = [
-        Failure("unreadable", f"(A) has '{n}0000', no plain probability", "A: 70000") for n in "78"
-    ]
-    failures = [missing] * 3 + [unreadable] + odd
+    missing = unreadable(cut, "The crates hold\nforty apples, so", "77aa" * 16)
+    of_b = unreadable("no probability is stated for (B)")
+    odd = [unreadable(f"(A) has '{n}0000', no plain probability", "A: 70000") for n in "78"]
+    failures = [missing] * 3 + [of_b] + odd
     records = [
         *(record(n, STATED, failure) for n, failure in enumerate(failures)),
         *(record(n, STATED, None) for n in range(6, 12)),

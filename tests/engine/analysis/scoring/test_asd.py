@@ -131,8 +131,7 @@ def test_worlds_left_out_are_weighted_by_hand_alike(seed: int, graded: bool, ans
     """Hajek's ratio: the mean score where the weight is above 0 less that where it is below."""
     rng = np.random.default_rng(seed)
     values = GRADES[:answers] if graded else (1.0, *[-1.0] * (answers - 1))
-    weight = asd_weights(values)
-    every = list[Judgement]()
+    weight, every = asd_weights(values), list[Judgement]()
     tops, bottoms = (list[tuple[float, float]]() for _ in range(2))
     for n in range(24):
         world = n % answers if n < 2 * answers else int(rng.integers(answers))

@@ -24,11 +24,9 @@ def scored(name: str, scores, groups: int = 0) -> ClassScores:
     return ClassScores(ids, np.asarray(scores, dtype=np.float64), keys)
 
 
-def binormal(
-    seed: int, attacks: int, honest: int, shift: float = 1.0
-) -> tuple[ClassScores, ClassScores]:
+def binormal(seed: int, attacks: int, honest: int) -> tuple[ClassScores, ClassScores]:
     random = NORMAL(seed)
-    return (scored("a", random.normal(shift, 1, attacks)), scored("h", random.normal(0, 1, honest)))
+    return (scored("a", random.normal(1.0, 1, attacks)), scored("h", random.normal(0, 1, honest)))
 
 
 AREA = 0.5 * (1 + math.erf(1 / 2))

@@ -50,18 +50,14 @@ def test_batch_whose_request_never_left_is_free_again(tmp_path):
 def test_every_prefix_of_the_journal_restores_its_state(tmp_path):
     journal = BatchJournal(tmp_path)
     file, states = tmp_path / EVENTS, {0: state(journal)}
+    collected = {"collected": A, "faults": {"00": [400, "no"]}, "again": ["11", "22"]}
     steps = [
         lambda: journal.send(FIRST),
         lambda: journal.note(denied=A),
         lambda: journal.note(submitted=A, id="batch_2"),
         lambda: journal.send(SECOND),
         lambda: journal.cancel(SECOND, "never made"),
-        lambda: journal.note(
-            collected=A,
-            account=to_builtins(sum_usage([])),
-            faults={"00": [400, "no"]},
-            again=["11", "22"],
-        ),
+        lambda: journal.note(**collected, account=to_builtins(sum_usage([]))),
         lambda: journal.note(forgiven=1),
     ]
     for step in steps:

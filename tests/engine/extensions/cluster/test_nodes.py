@@ -153,8 +153,7 @@ def test_nodes_that_differ_are_refused_by_name_before_the_first_call(tmp_path):
         assert result.returncode == 2, result.stderr
         (line,) = [line for line in result.stderr.splitlines() if line.startswith("node ")]
         lacks = "has no ANTHROPIC_API_KEY: set it in the environment"
-        words = (
-            [*other, *other.values(), f"{url}/v1"] if environment.keys() > KEYS.keys() else [lacks]
-        )
+        differs = [*other, *other.values(), f"{url}/v1"]
+        words = differs if environment.keys() > KEYS.keys() else [lacks]
         assert all(word in line for word in words), line
         shutil.rmtree(desk.run, ignore_errors=True)

@@ -44,12 +44,7 @@ def keys(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(
-    place: Path,
-    *agents: str,
-    settings: str = "",
-    judge: str = "openai/gpt-4.1-mini",
-    kind: str = "stated",
-    more: str = "",
+    place: Path, *agents: str, settings="", judge="openai/gpt-4.1-mini", kind="stated", more=""
 ) -> Path:
     file = place / "traps.yaml"
     settings = f", {settings}" if settings else ""
