@@ -129,7 +129,7 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 IN_CSV = (
-    *("protocol", "agent", "judge", "model", "judge_model", "rounds", "n", "imputed"),
+    *("protocol", "agent", "judge", "model", "rounds", "origins", "n", "imputed"),
     *(f"{name}.{end}" for name in ("accuracy", "asd", "lift") for end in ("value", "low", "high")),
     *("verdict", "failed", "simulated"),
 )

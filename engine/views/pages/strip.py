@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from math import isnan, nan
 from typing import Any
 
-from ...analysis.catalogue import analysis, names
 from ...analysis.findings.finding import Column
 from ...display.progress import MIN_CALLS, Snapshot, calls_of
 from ...display.table import NONE
@@ -144,16 +143,20 @@ FAILURES, COST, ORIGIN = "Failures and flags", "Cost", "Where this comes from"
 """Titles of pages, and of their entries in the menu."""
 
 
-def measures_of(run: RunReader) -> list[str]:
-    """The names of the analyses that have a page, and suit the run."""
-    return [name for name in names() if (kind := analysis(name)).title and kind().suits(run)]
+def measures_of(run: RunReader) -> dict[str, str]:
+    """By name, the titles of the analyses that have a page and suit the run."""
+    # The server starts without the libraries of analyses.
+    from ...analysis.catalogue import analysis, names
+
+    kinds = {name: analysis(name) for name in names()}
+    return {name: kind.title for name, kind in kinds.items() if kind.title and kind().suits(run)}
 
 
 def run_page(template: str, run: RunReader, links: Links, **values: Any) -> str:
     """One page about a run, with its origin in the foot. values: title, active_tab, and others."""
     menu: list[tuple[str, str]] = []
     if links.to("overview"):
-        measures = [(analysis(n).title, links.to("measure", kind=n)) for n in measures_of(run)]
+        measures = [(title, links.to("measure", kind=n)) for n, title in measures_of(run).items()]
         menu = [(FAILURES, links.to("failures")), (COST, links.to("cost")), *measures]
         menu.append((ORIGIN, links.to("origin")))
     return page(template, links, run_name=run.name, origin=provenance(run), menu=menu, **values)
