@@ -89,8 +89,8 @@ class Budget:
         # Rounded up: a cap that is a fraction of a cent too low stops the next session at once.
         needed = math.ceil((max(self.cap, self.spent) + max(worst, self.cap)) * 100) / 100
         return (
-            f"budget reached: {sum_text} are spent and the next call may cost ${worst:.4f}; "
-            f"to go on: --max-cost {needed:.2f}"
+            f"budget reached: {sum_text} are spent and the next call may cost ${worst:.4f} "
+            f"(oversight plan has the cost of all); to go on: --max-cost {needed:.2f}"
         )
 
 

@@ -178,8 +178,7 @@ async def test_costs_of_earlier_sessions_count():
     # 1,500 tokens at $2.50 a million and 1,000 at $10.
     assert str(caught.value) == (
         "budget reached: $0.9999 counted ($0.4999 of it unconfirmed) of $1.00 are spent and the "
-        "next call may cost $0.0138; "
-        "to go on: --max-cost 2.00"
+        "next call may cost $0.0138 (oversight plan has the cost of all); to go on: --max-cost 2.00"
     )
     assert Accounting.capped(listed(), None, 1_000, paid).budget.spent == 340
 
