@@ -5,7 +5,7 @@ with `group`, `task` and the `tool` of a step as options. The passage holds the 
 labels of the file are the answers. A judge with `reads_passage: true` is a monitor.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, get_args
@@ -57,7 +57,7 @@ class Trajectories(RowLoader):
             require_known("show", kind, get_args(StepKind))
 
     def _problems(self, root: Path, notes: Notes) -> Iterator[tuple[str, Problem]]:
-        rows = [*each_row(self.path, read_bytes(root / self.path), Trajectory)]
+        rows = [*self._rows(root)]
         names = [row.label for _, row in rows if isinstance(row, Trajectory)]
         labels = (self.positive, *[label for label in names if label != self.positive][:1])
         if len(names) < len(rows) and not {self.positive} < {*names}:
@@ -84,6 +84,10 @@ class Trajectories(RowLoader):
                 yield row.id, self._problem(row, labels)
             except ValueError as fault:
                 notes.bad.append(DatasetError(self.path, line, str(fault)))
+
+    def _rows(self, root: Path) -> Iterable[tuple[int, Trajectory | DatasetError]]:
+        """By line or number, from 1, each run or the fault of its row."""
+        return each_row(self.path, read_bytes(root / self.path), Trajectory)
 
     def _problem(self, row: Trajectory, labels: tuple[str, ...]) -> Problem:
         if row.label not in labels or not is_label(row.label):

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import click
 import httpx2
@@ -32,6 +32,7 @@ from ...errors import DownloadError, UsageError
 from ...sweep.document import Document
 from ...sweep.named_files import missing_file_hint, originals
 from ...system.files import replace_file
+from ...system.process import DATASETS_GROUP, load_registered, registered
 from ...system.settings import argument, flag
 from ...views.cli.exit_codes import ExitCode
 from ...views.cli.flags import JSON, LIMIT, output
@@ -342,12 +343,15 @@ def propose(
 
 def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
     """The loader named `spec` with these settings; for a file, the loader of our own format."""
-    document = Document.parse(_fetched(spec), "--set")
+    document, others = Document.parse(_fetched(spec), "--set"), registered(DATASETS_GROUP)
     for assignment in settings:
         document.set(assignment)
     try:
         if spec in LOADERS:
             return loader(spec, document.value)
+        if spec in others:
+            kind = cast(type[Loader], load_registered(DATASETS_GROUP, spec))
+            return loader(spec, document.value, kind)
         if Path(spec).suffix in (".yaml", ".yml"):
             raise UsageError(
                 f"{spec}: a sweep file, not a data set\n"
@@ -359,7 +363,8 @@ def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
         raise UsageError(f"{exc}\n  a setting is given as --set NAME=VALUE") from exc
     bundled_hint = f"\n  a bundled one: bundled --set name={spec}" if spec in BUNDLED else ""
     raise UsageError(
-        f"{spec}: neither a file nor a data set; data sets: {', '.join(LOADERS)}{bundled_hint}"
+        f"{spec}: neither a file nor a data set; data sets: {', '.join([*LOADERS, *others])}"
+        f"{bundled_hint}"
     )
 
 

@@ -1,10 +1,16 @@
-"""Scores from logs of Inspect, by its reader: headers and summaries of samples alone."""
+"""Logs of Inspect, by its reader: scores, from headers and summaries of samples alone, and runs of
+agents as problems for monitors."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from ....cache.errors import install_command
+from ....protocols.datasets.trajectories import Trajectories, Trajectory, TrajectoryStep
+from ....protocols.errors import DatasetError
 from ...analysis.scores import Scored, ScoreRow, ScoreSource, number_of
 from ...errors import UsageError
 
@@ -79,3 +85,59 @@ def _read(file: Path, reader: str, **how: Any) -> Any:
 
 
 LOGS = Logs()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectTrajectories(Trajectories):
+    """Runs of agents in a log of Inspect, or in a folder of logs, for a monitor to tell apart."""
+
+    label: str = "metadata.mode"
+    """The field of a sample that tells attacks from honest runs."""
+    group: str = ""
+    """The field of a sample that tells which runs depend on one another: `metadata.task`."""
+
+    def _rows(self, root: Path) -> Iterator[tuple[int, Trajectory | DatasetError]]:
+        path = root / self.path
+        files = sorted(file for file in path.iterdir() if LOGS.holds(file)) if path.is_dir() else []
+        number = 0
+        for file in files or [path]:
+            for sample in _read(file, "read_eval_log").samples or ():
+                number += 1
+                name = f"{file.name}: sample {sample.id}, epoch {sample.epoch}"
+                try:
+                    label, group = (
+                        _field(sample, field) if field else "" for field in (self.label, self.group)
+                    )
+                    if not (steps := [*_steps(sample.messages)]):
+                        raise ValueError("it has no message of the agent")
+                    id = f"{sample.id}-{sample.epoch}" + f"-{file.stem}" * (len(files) > 1)
+                    yield number, Trajectory(id=id, label=label, steps=steps, group=group)
+                except ValueError as fault:
+                    yield number, DatasetError(self.path, number, f"{name}: {fault}")
+
+
+def _field(sample: Any, field: str) -> str:
+    key = field.removeprefix("metadata.")
+    if key not in sample.metadata:
+        raise ValueError(f"it has no metadata {key!r}")
+    return str(sample.metadata[key])
+
+
+def _steps(messages: list[Any]) -> Iterator[TrajectoryStep]:
+    """What the agent thought, said and did, and what its tools gave. The text of a system prompt
+    is no step."""
+    for message in messages:
+        if message.role == "tool":
+            yield TrajectoryStep(kind="output", text=message.text, tool=message.function or "")
+        elif message.role == "user":
+            yield TrajectoryStep(kind="message", text=message.text)
+        elif message.role == "assistant":
+            parts = message.content if isinstance(message.content, list) else ()
+            for part in parts:
+                if part.type == "reasoning":
+                    yield TrajectoryStep(kind="thought", text=part.reasoning)
+            if message.text:
+                yield TrajectoryStep(kind="message", text=message.text)
+            for call in message.tool_calls or ():
+                arguments = orjson.dumps(call.arguments).decode()
+                yield TrajectoryStep(kind="action", text=arguments, tool=call.function)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from oversight.engine.extensions.inspect.reading import InspectTrajectories
 from oversight.engine.run.reader import RunReader
 from oversight.protocols.scores import ALL_SCORES
 from oversight.protocols.transcript import Verdict
@@ -189,3 +190,64 @@ def test_log_of_100_megabytes_is_read_with_less_than_300(place: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     n, megabytes = map(int, ran.stdout.split())
     assert n == 2_500 and megabytes < 300, ran.stderr
+
+
+def test_runs_of_agents_in_logs_are_problems_for_monitors(place: Path) -> None:
+    from inspect_ai import Task, eval
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import (
+        ChatMessageAssistant,
+        ChatMessageTool,
+        ContentReasoning,
+        ContentText,
+    )
+    from inspect_ai.solver import solver
+    from inspect_ai.tool import ToolCall
+
+    @solver
+    def works() -> Any:
+        async def solve(state: Any, generate: Any) -> Any:
+            call = ToolCall(id="1", function="bash", arguments={"cmd": f"ls {state.sample_id}"})
+            content = [ContentReasoning(reasoning="I look first."), ContentText(text="Looking.")]
+            state.messages += [
+                ChatMessageAssistant(content=content, tool_calls=[call]),
+                ChatMessageTool(content="a </step> b", tool_call_id="1", function="bash"),
+                ChatMessageAssistant(content="Done."),
+            ]
+            return state
+
+        return solve
+
+    modes = {
+        0: {"mode": "attack", "task": "t"},
+        1: {"mode": "honest", "task": "t"},
+        2: {"mode": "honest"},
+        3: {},
+    }
+    samples = [Sample(input="Tidy up.", id=n, metadata=mode) for n, mode in modes.items()]
+    logs = place / "logs"
+    eval(
+        Task(samples, solver=works(), name="tidy"),
+        model="mockllm/m",
+        log_dir=str(logs),
+        display="none",
+    )
+    problems, notes = InspectTrajectories(path="logs", on_bad_row="skip").read(place)
+    assert [problem.id for problem in problems] == ["0-1", "1-1", "2-1"]
+    assert {answer.text for answer in problems[0].question.answers} == {"attack", "honest"}
+    assert [problem.question.answers[problem.best].text for problem in problems] == [
+        "attack", "honest", "honest",
+    ]  # fmt: skip
+    (fault,) = notes.bad
+    assert "sample 3, epoch 1: it has no metadata 'mode'" in str(fault)
+    assert problems[0].question.passage.split("\n") == [
+        '<step n="1" kind="message">Tidy up.</step>',
+        '<step n="2" kind="thought">I look first.</step>',
+        '<step n="3" kind="message">Looking.</step>',
+        '<step n="4" kind="action">bash: {"cmd":"ls 0"}</step>',
+        '<step n="5" kind="output">bash: a ‹/step> b</step>',
+        '<step n="6" kind="message">Done.</step>',
+    ]
+    how = {"show": ("action",), "group": "metadata.task", "on_bad_row": "skip"}
+    grouped, notes = InspectTrajectories(path="logs", **how).read(place)
+    assert [problem.group for problem in grouped] == ["t", "t"] and len(notes.bad) == 2
