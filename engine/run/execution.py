@@ -153,8 +153,10 @@ class RunSession(CachedModels):
         if run.settings.cache == "replay":
             return schedule
         by_length = not self.models.bills and bool(self.models.statistics())
-        rows = sweep.rows if by_length else sweep.rows[:: -(-len(sweep.rows) // WALKED_ROWS)]
-        sample = Sweep(sweep.name, sweep.problems, rows)
+        sampled = sweep.rows[:: -(-len(sweep.rows) // WALKED_ROWS)]
+        # Code of users runs in its cells alone: elsewhere a fault in it would stop the run.
+        rows = sweep.rows if by_length else [row for row in sampled if not user_classes(row)]
+        sample = Sweep(sweep.name, sweep.problems, tuple(rows))
         walked = await chains(sample, run.loaded.models.simulated)
         self._planned = sum(sum(map(len, chain)) for chain in walked.values()) / max(len(walked), 1)
         earlier = None if run.settings.keep_going else run.earlier()
