@@ -130,7 +130,8 @@ def _warnings(turns: Sequence[Turn], statement: str, words: PromptSet) -> tuple[
         escaped = turn.malformed > 0 and holds_escaped_mark(turn_block(turn))
         tools |= bool(turn.tools) or escaped
         quotes |= bool(turn.quotes) or escaped
-        unchecked |= any([quote.verified is None for quote in turn.quotes])
+        if turn.quotes:
+            unchecked |= any([quote.verified is None for quote in turn.quotes])
     wanted = {
         "turns": bool(turns),
         "simultaneous": at_once,

@@ -241,7 +241,10 @@ SHORTEST, SPREAD = 0.7, 0.6
 
 def system_of(call: Call) -> str:
     """Text of the last system message of a call, or an empty text."""
-    return next((m.text for m in reversed(call.request.messages) if m.role == "system"), "")
+    for message in reversed(call.request.messages):
+        if message.role == "system":
+            return message.text
+    return ""
 
 
 class SimulatedCall:
