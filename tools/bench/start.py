@@ -65,7 +65,7 @@ def measure(options: Options) -> Measured:
     table = Table("start: from the start of the process", ("what", "CPU s", "wall s"), body, 1)
     click_, helped, asked = (cpu for cpu, _ in list(medians.values())[1:])
     goals = (
-        at_most("`oversight --help`: CPU", helped / click_, 1.25, " × import click"),
+        at_most("oversight --help: CPU", helped / click_, 1.25, " × import click"),
         at_most("first call on the wire, plain transport: CPU", asked, 0.42, " s", 3),
     )
     return Measured("start", table, goals)
