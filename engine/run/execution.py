@@ -152,7 +152,8 @@ class RunSession(CachedModels):
             schedule = self.added.schedule(self.missing)
         if run.settings.cache == "replay":
             return schedule
-        by_length = not self.models.bills and bool(self.models.statistics())
+        ordered = self.holds_back and self.added is None
+        by_length = ordered and not self.models.bills and bool(self.models.statistics())
         sampled = sweep.rows[:: -(-len(sweep.rows) // WALKED_ROWS)]
         # Code of users runs in its cells alone: elsewhere a fault in it would stop the run.
         rows = sweep.rows if by_length else [row for row in sampled if not user_classes(row)]
@@ -160,7 +161,7 @@ class RunSession(CachedModels):
         walked = await chains(sample, run.loaded.models.simulated)
         self._planned = sum(sum(map(len, chain)) for chain in walked.values()) / max(len(walked), 1)
         earlier = None if run.settings.keep_going else run.earlier()
-        if not self.holds_back or self.added is not None:
+        if not ordered:
             return StagedStart(schedule, sweep.rows, earlier, first_cells=None)
         if self.models.bills:
             return StagedStart(schedule, sweep.rows, earlier, total=missing_count)
