@@ -73,6 +73,11 @@ def class_named(
     raise node.unknown(names, noun, heading, printed=hint)
 
 
+def loader_class(node: Node) -> type[Loader]:
+    """The class of the data set that a node is named after. UsageError as of `class_named`."""
+    return class_named(node, LOADERS, Loader, DATASETS_GROUP, "data set", "data sets")
+
+
 def load_problems(node: Node, folder: Path, seed: int = 0) -> Loaded:
     """The problems of the data set that the node is named after. folder: base of relative paths in
     the file; paths given by a flag are relative to the working directory. seed: the loader's,
@@ -88,7 +93,7 @@ def load_problems(node: Node, folder: Path, seed: int = 0) -> Loaded:
         raise node.fault(
             "a setting of a data set, and no data set", f"write it within one: {example}"
         )
-    kind = class_named(node, LOADERS, Loader, DATASETS_GROUP, "data set", "data sets")
+    kind = loader_class(node)
     mapping = settings if isinstance(settings, dict) else {}
     try:
         data_loader = loader(name, settings, kind)

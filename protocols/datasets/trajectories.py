@@ -72,11 +72,7 @@ class Trajectories(RowLoader):
             listed = ", ".join(dict.fromkeys(names))
             raise DatasetError(self.path, 0, f"no label is {self.positive!r}; positive: {listed}?")
         ids: set[str] = set()
-        for line, row in rows:
-            notes.rows += 1
-            if isinstance(row, DatasetError):
-                notes.bad.append(row)
-                continue
+        for line, row in notes.good(rows):
             try:
                 if row.id in ids:
                     raise ValueError(f"id: {row.id!r} occurs twice")

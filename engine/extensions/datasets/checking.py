@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import click
 import httpx2
@@ -29,10 +29,11 @@ from ...analysis.scoring.estimate import Estimate
 from ...analysis.scoring.roc import ClassScores, auroc
 from ...display.text import counted
 from ...errors import DownloadError, UsageError
-from ...sweep.document import Document
+from ...sweep.document import Document, Node
+from ...sweep.loading import loader_class
 from ...sweep.named_files import missing_file_hint, originals
 from ...system.files import replace_file
-from ...system.process import DATASETS_GROUP, load_registered, registered
+from ...system.process import DATASETS_GROUP, registered
 from ...system.settings import argument, flag
 from ...views.cli.exit_codes import ExitCode
 from ...views.cli.flags import JSON, LIMIT, output
@@ -347,10 +348,8 @@ def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
     for assignment in settings:
         document.set(assignment)
     try:
-        if spec in LOADERS:
-            return loader(spec, document.value)
-        if spec in others:
-            kind = cast(type[Loader], load_registered(DATASETS_GROUP, spec))
+        if spec in LOADERS or spec in others:
+            kind = loader_class(Node(document, (spec,), document.value))
             return loader(spec, document.value, kind)
         if Path(spec).suffix in (".yaml", ".yml"):
             raise UsageError(

@@ -43,12 +43,10 @@ class Logs(ScoreSource):
         values = [{} if sample.error else _values(sample.scores or {}) for sample in summaries]
         metrics = dict.fromkeys(metric for by_metric in values for metric in by_metric)
         for sample, by_metric in zip(summaries, values, strict=True):
-            group = ""
-            if cluster:
-                key = cluster.removeprefix("metadata.")
-                if key not in sample.metadata:
-                    raise UsageError(f"{file}: sample {sample.id} has no metadata {key!r}")
-                group = str(sample.metadata[key])
+            try:
+                group = _field(sample, cluster)
+            except KeyError as key:
+                raise UsageError(f"{file}: sample {sample.id} has no metadata {key}") from None
             for metric in metrics or [""]:
                 value = by_metric.get(metric)
                 value = GRADES.get(value, value) if isinstance(value, str) else value
@@ -105,22 +103,21 @@ class InspectTrajectories(Trajectories):
                 number += 1
                 name = f"{file.name}: sample {sample.id}, epoch {sample.epoch}"
                 try:
-                    label, group = (
-                        _field(sample, field) if field else "" for field in (self.label, self.group)
-                    )
+                    label, group = (_field(sample, field) for field in (self.label, self.group))
                     if not (steps := [*_steps(sample.messages)]):
                         raise ValueError("it has no message of the agent")
                     id = f"{sample.id}-{sample.epoch}" + f"-{file.stem}" * (len(files) > 1)
                     yield number, Trajectory(id=id, label=label, steps=steps, group=group)
-                except ValueError as fault:
-                    yield number, DatasetError(self.path, number, f"{name}: {fault}")
+                except KeyError as key:
+                    fault = f"{name}: it has no metadata {key}"
+                    yield number, DatasetError(self.path, number, fault)
+                except ValueError as exc:
+                    yield number, DatasetError(self.path, number, f"{name}: {exc}")
 
 
 def _field(sample: Any, field: str) -> str:
-    key = field.removeprefix("metadata.")
-    if key not in sample.metadata:
-        raise ValueError(f"it has no metadata {key!r}")
-    return str(sample.metadata[key])
+    """A field of the metadata as text; empty for no field. KeyError if the sample lacks it."""
+    return str(sample.metadata[field.removeprefix("metadata.")]) if field else ""
 
 
 def _steps(messages: list[Any]) -> Iterator[TrajectoryStep]:
