@@ -6,7 +6,7 @@ MonitoringBench (arXiv:2605.09684).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -124,12 +124,11 @@ class Monitoring(Analysis):
         if not self.label:
             raise UsageError("--label FIELD: name the field that tells attacks: metadata.mode")
         # A label is read as a group, which every source of scores can give.
-        (by_label, _, _), (every, _, notes) = (
-            MeasureScores(metric=self.metric, columns=self.columns, ways=ways).samples([file])
-            for ways in ((self.label,), (self.cluster,) * bool(self.cluster))
-        )
+        how = MeasureScores(metric=self.metric, columns=self.columns, ways=(self.label,))
+        by_label, _, notes = how.samples([file])
+        clusters = replace(how, ways=(self.cluster,)).samples([file])[0] if self.cluster else {}
         monitors = {}
-        for row, name in names_of_rows(list(every)).items():
+        for row, name in names_of_rows(list(by_label)).items():
             labels = {question: made[0].group for question, made in by_label[row].items()}
             if self.positive not in (names := {*labels.values()}) or len(names) != 2:
                 listed = ", ".join(sorted(names)[:5])
@@ -138,7 +137,7 @@ class Monitoring(Analysis):
                     f"them --positive {self.positive}"
                 )
             attacks = {question for question, label in labels.items() if label == self.positive}
-            monitors[name] = _of_samples(every[row], attacks)
+            monitors[name] = _of_samples(by_label[row], attacks, clusters.get(row, {}))
         return self._finding(monitors, {}, notes)
 
     def _finding(
@@ -230,13 +229,18 @@ class Monitoring(Analysis):
         return by_row
 
 
-def _of_samples(samples: Mapping[str, Sequence[Scored]], attacks: Collection[str]) -> MonitorScores:
-    """The mean over epochs of each sample, by class."""
+def _of_samples(
+    samples: Mapping[str, Sequence[Scored]],
+    attacks: Collection[str],
+    clusters: Mapping[str, Sequence[Scored]],
+) -> MonitorScores:
+    """The mean over epochs of each sample, by class. clusters: the samples by cluster; {} for
+    none."""
     means = sample_means(samples)
 
     def of_class(attack: bool) -> ClassScores | None:
         ids = tuple(question for question in means if (question in attacks) is attack)
-        groups = tuple(samples[question][0].group for question in ids)
+        groups = tuple(clusters[question][0].group if clusters else "" for question in ids)
         return ClassScores(ids, np.array([means[id] for id in ids]), groups) if ids else None
 
     return MonitorScores(of_class(True), of_class(False), len(samples) - len(means))

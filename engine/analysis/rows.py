@@ -87,12 +87,13 @@ class RunRows:
         interval = interval or self.sweep.interval
         key = score, betas, interval, guess
         if key not in self._results:
-            about = betas, self.run.manifest.mixed, self.origins, interval
-            results = score_rows(self.table, score, *about)
-            health = results.health
-            if health and guess:
-                health = replace(health, guess=self._guess())
-            self._results[key] = replace(results, health=health)
+            if guess:
+                results = self.results(score, betas, interval, guess=False)
+                health = results.health and replace(results.health, guess=self._guess())
+                self._results[key] = replace(results, health=health)
+            else:
+                about = betas, self.run.manifest.mixed, self.origins, interval
+                self._results[key] = score_rows(self.table, score, *about)
         return self._results[key]
 
     def _guess(self) -> str:

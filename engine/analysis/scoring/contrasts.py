@@ -189,8 +189,18 @@ def better_pairs(
     return [
         pair
         for pair, same, figure, p in zip(pairs, agree, figures, corrected, strict=True)
-        if p <= 1 - LEVEL and figure.value > 0 and not (same and figure.clusters >= ENOUGH)
+        if figure.value > 0 and _told_apart(figure, p) and not _identical(same, figure)
     ]
+
+
+def _identical(agree: bool, figure: Estimate) -> bool:
+    """Whether so many clusters agree that two rows count as one."""
+    return agree and figure.clusters >= ENOUGH
+
+
+def _told_apart(figure: Estimate, p_family: float) -> bool:
+    """Whether a difference is not 0, after the correction."""
+    return p_family <= 1 - LEVEL and bool(figure.value)
 
 
 def _measured_pairs(
@@ -282,12 +292,12 @@ def family(
 def _decided(
     names: tuple[str, str], agree: bool, figure: Estimate, p_family: float, equivalence: float
 ) -> Contrast:
-    if agree and figure.clusters >= ENOUGH:
+    if _identical(agree, figure):
         bare = Estimate(0.0, figure.n, figure.clusters, ways=figure.ways)
         return Contrast(*names, bare, None, None, False, None, "identical", agree=figure.n)
     equivalent = figure.equivalent(equivalence)
     verdict: Verdict = "equivalent" if equivalent else "undecided"
-    if p_family <= 1 - LEVEL and figure.value:
+    if _told_apart(figure, p_family):
         verdict = "better" if figure.value > 0 else "worse"
     undone = False
     if verdict != "undecided" and figure.guard and not figure.conservative:

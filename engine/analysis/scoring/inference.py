@@ -476,9 +476,8 @@ def averaged(figures: Iterable[Influences]) -> Influences | None:
         # Of the grid's hundreds of rows, a figure for each partial sum would take seconds.
         values, ends = summed.values, summed.ends
         for sample in every[1:]:
-            other = sample.values * -1.0
-            size = max(np.abs(values).max(), np.abs(other).max())
-            values = rounded_apart(values, other, size)
+            size = max(np.abs(values).max(), np.abs(sample.values).max())
+            values = rounded_apart(values, -sample.values, size)
             ends = ends_apart(ends, sample.ends and (-sample.ends[1], -sample.ends[0]))
         summed = of_questions(summed.questions, values, summed.ways, ends)
     else:
