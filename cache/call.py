@@ -45,8 +45,6 @@ class Message(Struct, frozen=True):
 class ToolSpec(Struct, frozen=True, gc=False):
     """A tool as a model sees it."""
 
-    """A tool as a model sees it."""
-
     name: str
     description: str
     parameters: str

@@ -10,7 +10,7 @@ import os
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -200,7 +200,7 @@ def _parameter(name: str, hint: Any, declared_field: "Field[Any]") -> Iterator[D
     if flag.complete:
         how["shell_complete"] = flag.complete
     elif offers := COMPLETIONS.get(flag.metavar or ""):
-        how["shell_complete"] = lambda *about: _completing(offers)(*about)
+        how["shell_complete"] = partial(_offered, offers)
     if bool in kinds and flag.read is None:
         how["is_flag"] = True
     else:
@@ -237,9 +237,9 @@ def _parameter(name: str, hint: Any, declared_field: "Field[Any]") -> Iterator[D
         )
 
 
-def _completing(name: str) -> Callable[..., Any]:
-    function: Callable[..., Any] = getattr(import_module(".completing", __package__), name)
-    return function
+def _offered(by: str, *about: Any) -> Any:
+    """Completions, by the name of a function."""
+    return getattr(import_module(".completing", __package__), by)(*about)
 
 
 _JSON = "--json"
