@@ -2,6 +2,8 @@
 reruns."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -93,6 +95,9 @@ def outcome_of(cell: "Cell", end: Verdict | Failure) -> OutcomeRecord:
     return OutcomeRecord(*about_world, end.probs, None, "", *figures, unread_by_seat(end))
 
 
+_cell_of = attrgetter("cell")
+
+
 class Outcomes:
     """The outcomes of a run, read from its database. RunFolderError for one that is damaged."""
 
@@ -105,12 +110,12 @@ class Outcomes:
 
     def all(self) -> Iterator[OutcomeRecord]:
         """Every outcome that has completed, in the order of the sweep."""
-        return self._read(stored.cell for some in self._tables.stored() for stored in some)
+        return self._read(map(_cell_of, chain.from_iterable(self._tables.stored())))
 
     def at(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
         """The outcomes of these cells, so far as they have completed, by place in the sweep."""
-        rows = (stored.cell for some in self._tables.stored([*places]) for stored in some)
-        return {record.place: record for record in self._read(rows)}
+        rows = chain.from_iterable(self._tables.stored([*places]))
+        return {record.place: record for record in self._read(map(_cell_of, rows))}
 
     def since(self, completed: int) -> Iterator[tuple[int, OutcomeRecord]]:
         """(number, outcome) of every cell that completed after this number, in that order. 0 for
@@ -120,7 +125,7 @@ class Outcomes:
         listed = self._tables.fetched(query, completed)
         for first in range(0, len(listed), AT_ONCE):
             some = listed[first : first + AT_ONCE]
-            stored = self._tables.stored(place for place, _ in some)
+            stored = self._tables.stored([place for place, _ in some])
             cells = {
                 (it.cell.place, it.cell.completed): it.cell for group in stored for it in group
             }
@@ -147,4 +152,4 @@ class Outcomes:
                 for values in (probs, *figures.redraws):
                     if len(values) != len(problem.values) or not are_probabilities(values):
                         raise ValueError(f"cell {row.place}: {list(values)} are not probabilities")
-                yield OutcomeRecord(*about, probs, None, "", *figures)
+                yield OutcomeRecord(*about, probs, None, "", *astuple(figures))

@@ -132,7 +132,8 @@ class RunReader:
     def outcomes(self) -> Iterator[OutcomeRecord]:
         """Every outcome that has completed, in the order of the sweep, with `sides`."""
         sides = self.sides
-        return (with_sides(record, sides) for record in self.recorded_outcomes())
+        records = self.recorded_outcomes()
+        return (with_sides(record, sides) for record in records) if sides else records
 
     def recorded_outcomes(self) -> Iterator[OutcomeRecord]:
         """`outcomes` as the run recorded them."""
@@ -253,7 +254,7 @@ class Follower:
         landed = self._landed
         for number, record in Outcomes(tables).since(landed):
             landed = max(landed, number)
-            yield with_sides(record, sides)
+            yield with_sides(record, sides) if sides else record
         self._landed = landed
 
 

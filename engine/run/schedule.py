@@ -176,7 +176,8 @@ class StagedStart(Schedule[Cell, RecordedCell]):
             else:
                 self._exhausted = True
                 last = [cell async for cell in self._schedule]
-                last.sort(key=lambda cell: self._rows[id(cell.row)].length, reverse=True)
+                lengths = {key: row.length for key, row in self._rows.items()}
+                last.sort(key=lambda cell: lengths[id(cell.row)], reverse=True)
                 for cell in last:
                     self._admit(cell)
 

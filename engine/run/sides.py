@@ -144,8 +144,11 @@ def reads_as_refusal(speech: str) -> bool:
 def first_guess(tables: RunTables, sweep: Grid, unchecked: Container[int]) -> tuple[int, int]:
     """(different speeches, those that read as refusals). unchecked: places of the cells."""
     speeches: dict[int, str | None] = {}
-    for problem in range(0, len(sweep.problems), -(-len(sweep) // MAX_GUESSED)):
-        for stored in tables.ended(sweep.span(problem), "asked", "turns"):
+    step = -(-len(sweep) // MAX_GUESSED)
+    starts = range(0, len(sweep.problems), step)
+    spans = map(sweep.span, starts) if step > 1 else (range(len(sweep)),)
+    for span in spans:
+        for stored in tables.ended(span, "asked", "turns"):
             if stored.cell.place not in unchecked:
                 continue
             numbers = {number for _, _, number, role, *_ in stored.asked if role in SPEECHES}
@@ -158,6 +161,6 @@ def first_guess(tables: RunTables, sweep: Grid, unchecked: Container[int]) -> tu
                     and number in numbers
                 ):
                     speeches[number] = text
-    replies = {number: call.text for number, call in tables.calls(speeches).items()}
-    texts = (text or replies[number] for number, text in speeches.items())
-    return len(speeches), sum(map(reads_as_refusal, texts))
+    replies = [number for number, text in speeches.items() if not text]
+    speeches |= {row[0]: row[5] for row in tables.stored_calls(replies)}
+    return len(speeches), sum(map(reads_as_refusal, filter(None, speeches.values())))

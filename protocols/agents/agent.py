@@ -218,10 +218,10 @@ class Agent(Parameters, Speaker):
         return Call(
             Request(
                 self.model,
-                messages(rules, transcript, todo, prompt.words, own=own),
+                messages(rules, transcript, todo, prompt.prompts or default_prompts(), own=own),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room,
-                tools=tuple([self.toolbox[tool].spec for tool in offered]),
+                tools=tuple([self.toolbox[tool].spec for tool in offered]) if offered else (),
                 response_format=form,
                 effort=self.effort,
                 **self.parameters,
@@ -367,6 +367,7 @@ def called(prompt: RolePrompt, side: Answer | None) -> str:
 _shown, _muses = lru_cache(maxsize=512)(shown), lru_cache(maxsize=512)(looks_like_thought)
 
 
+@lru_cache(maxsize=512)
 def _concedes(speech: str) -> bool:
     """Whether a speech consists of a concession."""
     before, conceded, behind = speech.lower().partition(_CONCESSION)

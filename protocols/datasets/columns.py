@@ -472,6 +472,8 @@ def tidy(text: str) -> str:
 def seen(text: str) -> str:
     """Key of the visible text: not how its characters are composed, nor which kind of
     space separates words, nor what is invisible. Case, signs, units and layout count."""
+    if text.isascii() and text.isprintable() and not text.startswith(" "):
+        return text.rstrip()
     plain = unicodedata.normalize("NFC", text.translate(_UNSEEN))
     return tidy("\n".join([line.rstrip() for line in plain.split("\n")]))
 

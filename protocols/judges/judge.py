@@ -211,7 +211,8 @@ class ModelJudge(Parameters, Judge):
         preamble = self._preamble(prompt, question.graded, blind, bool(case.statement))
         examples = None
         # An example about the same question would reveal its answer.
-        if shots := [shot for shot in self.shots if shot.floor.question.text != question.text]:
+        shots = self.shots and [s for s in self.shots if s.floor.question.text != question.text]
+        if shots:
             examples = as_examples(shots, self.put, prompt.words, self.reads_passage)
         return Shown(case, order, prompt, options, _labels(options, order), *preamble, examples)
 

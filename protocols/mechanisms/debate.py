@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Interval
 
+from ...cache.cached_attribute import memoized
 from ...cache.call import Ask
 from ..agents.agent import RolePrompt, Speaker
 from ..protocol import Conversation, WithHorizon
@@ -70,24 +71,25 @@ class Debate(WithHorizon, Conversation):
 
     def order(self, question: Question, side: Answer, number: int) -> tuple[tuple[Seat, ...], ...]:
         """The speakers of a round, step by step. The seats of one step speak concurrently."""
-        opponent = self.opponent or self.agent
-        speaking, opposing = self.speaking, self.opposing
-        if self.words.by_round:
-            speaking, opposing = self._role(speaking, number), self._role(opposing, number)
-        seats = {
-            answer: self.seat(self.agent, answer, speaking, round=number)
-            if answer == side
-            else self.seat(opponent, answer, opposing, round=number)
-            for answer in question.answers
-        }
-        if self.simultaneous:
-            return (tuple(seats.values()),)
-        return tuple([(seats[answer],) for answer in (side, *question.others(side))])
+        (agent, speaking), (opponent, opposing) = self._debaters(number)
+        sides = question.answers if self.simultaneous else (side, *question.others(side))
+        seats = [
+            Seat(agent, side, speaking) if answer == side else Seat(opponent, answer, opposing)
+            for answer in sides
+        ]
+        return (tuple(seats),) if self.simultaneous else tuple(zip(seats))
 
-    def _role(self, role: Role, number: int) -> Role:
-        """The role in this round, which a prompt set may describe separately."""
-        block = f"{role.block}_{'first' if number == 1 else 'later'}"
-        return replace(role, block=block) if self.words.has(block) else role
+    @memoized
+    def _debaters(self, number: int) -> tuple[tuple[Speaker, RolePrompt], ...]:
+        """The agent and an opponent, each with its prompt in a round."""
+        debaters = []
+        for speaker, role in (self.agent, self.speaking), (self.opponent, self.opposing):
+            # A prompt set may describe the role in this round separately.
+            block = f"{role.block}_{'first' if number == 1 else 'later'}"
+            role = replace(role, block=block) if self.words.has(block) else role
+            seat = self.seat(speaker or self.agent, None, role, round=number)
+            debaters.append((seat.speaker, seat.prompt))
+        return tuple(debaters)
 
     async def open_round(self, number: int, transcript: Transcript, ask: Ask) -> Transcript:
         """Add turns before the speeches of round `number`, from 1. A plain debate adds none."""

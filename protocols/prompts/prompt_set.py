@@ -130,11 +130,6 @@ class PromptSet:
         return dict(self.blocks)
 
     @cached_property
-    def by_round(self) -> bool:
-        """Whether the set describes rounds separately, by one of the `OPTIONAL` blocks."""
-        return not self._texts.keys().isdisjoint(OPTIONAL)
-
-    @cached_property
     def _as_written(self) -> Mapping[str, Words]:
         return {**_ours(), **dict(self.added)}
 

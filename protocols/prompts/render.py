@@ -14,7 +14,7 @@ a plain search finds each part.
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import takewhile
+from itertools import compress, takewhile
 from typing import NamedTuple
 
 from msgspec import Struct, structs
@@ -121,6 +121,12 @@ class Examples(Struct, frozen=True):
     turns: tuple[Turn, ...]
 
 
+_WARNINGS = tuple(
+    f"data.{name}"
+    for name in ("turns", "simultaneous", "tools", "quotes", "unchecked", "statement")
+)
+
+
 def _warnings(turns: Sequence[Turn], statement: str, words: PromptSet) -> tuple[Words, ...]:
     """Explanations for a reader of these turns and of this statement."""
     at_once = tools = quotes = unchecked = False
@@ -132,15 +138,8 @@ def _warnings(turns: Sequence[Turn], statement: str, words: PromptSet) -> tuple[
         quotes |= bool(turn.quotes) or escaped
         if turn.quotes:
             unchecked |= any([quote.verified is None for quote in turn.quotes])
-    wanted = {
-        "turns": bool(turns),
-        "simultaneous": at_once,
-        "tools": tools,
-        "quotes": quotes,
-        "unchecked": unchecked,
-        "statement": bool(statement),
-    }
-    return tuple([words.text(f"data.{name}") for name, is_read in wanted.items() if is_read])
+    are_read = (turns, at_once, tools, quotes, unchecked, statement)
+    return tuple(map(words.text, compress(_WARNINGS, are_read)))
 
 
 @lru_cache(maxsize=1024)  # laid out again for every turn about a question

@@ -72,14 +72,9 @@ class Capture:
         calls: dict[str, RecordedCall] = {}
         for _, call, _ in placed:
             calls.setdefault(call.address, call)
+        row, problem = self._rows[cell.row.address], self._sweep.problem_at(cell.place)
         return RecordedCell(
-            cell.place,
-            cell.id,
-            self._rows[cell.row.address],
-            self._sweep.problem_at(cell.place),
-            cell.side,
-            cell.draw,
-            outcome,
+            *(cell.place, cell.id, row, problem, cell.side, cell.draw, outcome),
             tuple(calls.values()),
             tuple(sorted(dict.fromkeys(map(self._belief, readings)), key=_ORDER_OF_BELIEFS)),
             counted(outcome) if isinstance(outcome, Verdict) else {},
@@ -94,16 +89,8 @@ class Capture:
             if cost is None or (cost[0] is not reply and cost[0].text != reply.text):
                 cost = self._costs[address] = reply, self._cost(call, reply)
             recorded = RecordedCall(
-                address,
-                call.request.model,
-                *part,
-                call.draw,
-                reply.text,
-                reply.outcome,
-                reply.tool_calls,
-                cost[1],
-                reply.reasoning,
-                stated_settings(call.request),
+                *(address, call.request.model, *part, call.draw, reply.text, reply.outcome),
+                *(reply.tool_calls, cost[1], reply.reasoning, stated_settings(call.request)),
             )
             role, seat, turns = part
             # Canonical: by nothing that depends on how long a reply took. A loop of tools makes
@@ -123,21 +110,12 @@ class Capture:
         if ours or call.address in self._new:
             self._new.discard(call.address)
             at = int(time.time())
-            origin = "new" if model.startswith(PREFIX) else entry(provider_of(model)).origin
+            origin = _origin_of(model)
             if deferred:
                 origin, price = "batch", price and price.deferred()
         return CallCost(
-            self._identity(call),
-            reply.served_model,
-            reply.stop_reason,
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cache_read_tokens,
-            usage.cache_write_tokens,
-            charged(usage, price),
-            origin,
-            at,
-            *came,
+            *(self._identity(call), reply.served_model, reply.stop_reason, *_tokens_of(usage)),
+            *(charged(usage, price), origin, at, *came),
         )
 
     def _source(self, call: Call, origin: str) -> tuple[str, bool]:
@@ -160,6 +138,12 @@ class Capture:
         return entry[1]
 
 
+@cache
+def _origin_of(model: str) -> Origin:
+    """The origin of new replies of a model."""
+    return "new" if model.startswith(PREFIX) else entry(provider_of(model)).origin
+
+
 def stated_settings(request: Request) -> str:
     """How a model was asked, as JSON."""
     return _settings(_stated(request))
@@ -173,6 +157,7 @@ def _settings(values: tuple[Any, ...]) -> str:
     return orjson.dumps(settings).decode()
 
 
+_tokens_of = attrgetter("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 _PLACE: Callable[[tuple[Any, ...]], Any] = itemgetter(0)
 _STATED = [
     name

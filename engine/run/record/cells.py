@@ -6,7 +6,7 @@ differs from the call's.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias, get_type_hints
+from typing import Any, TypeAlias, get_type_hints
 
 import msgspec
 
@@ -177,7 +177,7 @@ def read_failure(row: CellRow) -> Failure | None:
     return Failure(str(row.failure), *[word or "" for word in words])
 
 
-class CellFigures(NamedTuple):
+class CellFigures(msgspec.Struct, frozen=True, gc=False):
     """The figures of a verdict except its probabilities, in the order of `OutcomeRecord`."""
 
     measures: dict[str, Scalar]

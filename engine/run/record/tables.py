@@ -2,9 +2,9 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self, get_args
@@ -152,7 +152,7 @@ class RunTables:
         for first in range(0, len(listed), AT_ONCE):
             some = listed[first : first + AT_ONCE]
             rows = self.sound("calls", self.among(query, some))
-            for number in set(some).difference(row[0] for row in rows):
+            for number in set(some).difference([row[0] for row in rows]):
                 raise RunDamaged(self.file, f"call {number} is missing")
             yield from rows
 
@@ -188,7 +188,7 @@ class RunTables:
                 self.fetched("BEGIN")
             try:
                 rows = self.sound("cells", self.fetched(query, *values))
-                cells = [CellRow(*row) for row in rows]
+                cells = list(map(_cell_row, rows))
                 none: list[list[Sequence[Any]]] = [[]] * len(cells)
                 children = [
                     self._children(table, cells) if table in tables else none for table in CHILDREN
@@ -266,6 +266,10 @@ class RunTables:
             *(address.hex(), model, "", "", 0, read_draw(draw), text, outcome),
             *(read_tool_calls(tools), cost, reasoning or "", settings),
         )
+
+
+_cell_row: Callable[[Sequence[Any]], CellRow] = partial(tuple.__new__, CellRow)
+"""A row of `cells` that `sound` has checked."""
 
 
 def _problem_line(row: Sequence[Any]) -> bytes:
