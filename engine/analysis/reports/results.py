@@ -346,7 +346,7 @@ def score_rows(
         its_lift = contrast.estimate if contrast else by_id.get(id(lift))
         if lift and row.naive and not any(lift.values):
             # The naive judge's own lift is 0 by definition, so it has no sampling error.
-            its_lift = exact(0.0, len(lift.values))
+            its_lift = exact(0.0, lift.n)
         right, wrong = (by_id.get(id(one)) for one in choices[number])
         rows.append(
             RowResult(

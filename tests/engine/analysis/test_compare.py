@@ -5,7 +5,6 @@ import io
 import json
 from dataclasses import replace
 from functools import partial
-from itertools import groupby, product
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +16,14 @@ from oversight.engine.analysis.compared import comparison_finding
 from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
 from oversight.engine.analysis.pairs import matched, read_pair, rows_meant
 from oversight.engine.analysis.pictures.kinds import compared
-from oversight.engine.analysis.rows import RunRows, read_rows
-from oversight.engine.analysis.scoring.agreement import flips
+from oversight.engine.analysis.rows import read_rows
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
 from oversight.engine.sweep.grid import GridRow
 from oversight.protocols.datasets.jsonl import bundled
-from oversight.protocols.scores import brier
 from tests.command_line import Command
 from tests.engine.conftest import SWEEP
-from tests.engine.kept_runs import Kept, muddled
+from tests.engine.kept_runs import Kept
 
 GROUPED = SWEEP.replace("judges: sim/judge", "judges: {model: sim/judge, kind: [stated, logprob]}")
 
@@ -51,33 +48,6 @@ def test_another_judge_or_data_set_is_said_not_to_be_the_same_instrument(runs, c
         text = command("compare", one, two).out
         assert f"the same instrument: judge {judge} stated in one, {other} stated in" in text
         assert f"3 problems are in both runs; {n} in the first, {m} in the second." in text
-
-
-def test_problems_that_changed_sides_between_two_runs_come_first(runs: Kept, command: Command):
-    a, b = read_rows(runs()), read_rows(runs(OTHER_JUDGE))
-    changes = compare_rows(a, b).changes
-    assert [not one.sides for one in changes] == sorted(not one.sides for one in changes)
-    for sides, group in groupby(changes, key=lambda one: bool(one.sides)):
-        sizes = [abs(one.difference) for one in group]
-        assert sizes == sorted(sizes, reverse=True), sides
-    values, seen = [run.asd_by_problem("brier") for run in (a, b)], set()
-    for one in changes:
-        (row, problem), (other, same) = ((at.row, at.problem) for at in one.places)
-        assert (row, problem) == (other, same)
-        assert (one.first, one.second) == (values[0][problem, row], values[1][problem, row])
-        cells = a.table.cells.problem == problem
-        now, then = (run.table.judged_right(row)[cells] > 0.5 for run in (a, b))
-        words = {"wrong → right": now & ~then, "right → wrong": then & ~now}
-        assert one.sides == ", ".join(sorted(name for name, any_ in words.items() if any_.any()))
-        seen.add((row, problem))
-    differ = np.argwhere(np.abs(values[0] - values[1]) > 1e-9)
-    assert {(row, problem) for problem, row in differ.tolist()} <= seen and any(
-        one.sides for one in changes
-    )
-    text = command("compare", a.folder, b.folder).out
-    assert "problems on which the judge changed sides (" in text and changes[0].id in text
-    same = compare_rows(a, b, replace(BY_DEFAULT, contrasts=("debate - debate",))).contrasts
-    assert [one.places[0][1] == one.places[1][1] for one in same] == [True, True]
 
 
 def test_pictures_and_pages_compare_two_runs_as_the_command_does(runs: Kept) -> None:
@@ -113,40 +83,6 @@ def test_two_words_compare_the_rows_with_the_same_agent_and_judge(runs: Kept, co
         rows_meant("debrief", rows.sweep.rows, rows.names)
     wrong = command("compare", run, "--contrast", "naive judge - naive_judge")
     assert (wrong.code, "mean the same row" in wrong.err) == (2, True)
-
-
-@pytest.mark.parametrize(
-    "by, own, words, count",
-    [
-        ("mechanism", "kind", "debate - consultancy", 4),
-        ("protocol", "kind", "naive judge - debate", 4),
-        ("agent", "agent", "sim/strong - weak", 4),
-        ("judge", "judge", "sim/judge stated - logprob", 5),
-    ],
-)
-def test_groups_differ_by_the_mean_over_pairs_of_rows(by, own, words, count, runs, command):
-    run = runs(GROUPED)
-    rows, others = read_rows(run), {"kind", "agent", "judge"} - {own}
-    first, second = (
-        [n for n, row in enumerate(rows.sweep.rows) if word.split()[-1] in getattr(row, own)]
-        for word in read_pair(words)
-    )
-    names = [[getattr(row, name) for name in others] for row in rows.sweep.rows]
-    pairs = [
-        (a, b)
-        for a, b in product(first, second)
-        if all(one == two or "" in (one, two) for one, two in zip(names[a], names[b], strict=True))
-    ]
-    assert len(pairs) == count
-    values = rows.asd_by_problem("brier")
-    apart = np.mean([values[:, a] - values[:, b] for a, b in pairs], axis=0)
-    output = json.loads(command("compare", run, "--group", by, "--contrast", words, "--json").out)
-    (line,) = output["contrasts"]
-    assert (output["group"], line["pairs"], line["n"]) == (by, count, 4)
-    mean, half = np.mean(apart), T_3 * np.std(apart, ddof=1) / 2
-    assert line["difference"]["value"] == pytest.approx(mean, abs=1e-12)
-    assert line["bounds"]["low"] == line["bounds"]["high"] == pytest.approx(mean, abs=1e-12)
-    assert line["difference"]["t_low"] == pytest.approx(mean - half, abs=1e-12)
 
 
 def test_groups_are_one_family_and_are_named_by_whole_words(runs: Kept, command: Command) -> None:
@@ -212,19 +148,6 @@ def test_rows_of_two_runs_are_compared_if_exactly_one_fits_another() -> None:
     ):
         one, two = ([GridRow(*r.split(), "", {"": r}) for r in rows] for rows in (ours, theirs))
         assert matched(one, two) == pairs, (ours, theirs)
-
-
-def test_all_pairs_give_every_row_the_ranks_that_it_may_have(runs: Kept, command: Command) -> None:
-    run = runs()
-    output = json.loads(command("compare", run, "--pairs", "all", "--json").out)
-    ranks = {rank["row"]: (rank["best"], rank["worst"]) for rank in output["ranks"]}
-    assert set(ranks) == set(read_rows(run).names)
-    assert all(1 <= best <= worst <= 5 for best, worst in ranks.values())
-    means = {name: sample.value for name, sample in read_rows(run).asd("brier").items()}
-    for place_of, name in enumerate(sorted(means, key=lambda name: -means[name]), 1):
-        assert ranks[name][0] <= place_of <= ranks[name][1]
-    assert "ranks: the places" in command("compare", run, "--pairs", "all").out
-    assert not json.loads(command("compare", run, "--json").out)["ranks"]
 
 
 def _on(place: Path, first: int, count: int, group: str = "") -> str:
@@ -309,38 +232,3 @@ def test_the_sweep_file_says_with_which_intervals_a_run_is_read(runs: Kept, comm
     line = next(csv.DictReader(io.StringIO((run / "frames" / "rows.csv").read_text())))
     assert float(line["asd_low"]) == saved[0]["asd"]["low"] < saved[0]["asd"]["t_low"]
     assert "conservative" not in {kind for kind in kinds("compare", "--error", "cr1")}
-
-
-def test_flips_and_bounds_follow_from_the_verdicts(runs: Kept) -> None:
-    run = read_rows(runs(muddled(0.3)))
-    comparison = compare_rows(run, None, replace(BY_DEFAULT, pairs="all"))
-    assert any(one.bounds.low < one.bounds.high for one in comparison.contrasts)
-    for contrast in comparison.contrasts:
-        one, two = (place[1] for place in contrast.places)
-        right = np.array([run.table.judged_right(row) for row in (two, one)])
-        both = ~np.isnan(right).any(axis=0)
-        if contrast.flips is None:
-            assert not both.any()
-        else:
-            counts = flips(right[0, both], right[1, both])
-            assert contrast.flips.right_wrong == pytest.approx(counts.right_wrong)
-            assert contrast.flips.wrong_right == pytest.approx(counts.wrong_right)
-        bounds = _difference_bounds(run, one, two)
-        assert (contrast.bounds.low, contrast.bounds.high) == pytest.approx(bounds)
-
-
-def _difference_bounds(run: RunRows, one: int, two: int) -> tuple[float, float]:
-    """World by world: the first as low and the second as high as they may be, and the reverse."""
-    cells, low, high = run.table.cells, 0.0, 0.0
-    sides, weights = cells.side.tolist(), cells.values[cells.problem, cells.side]
-    worlds = zip(cells.places(one), cells.places(two), sides, weights, strict=True)
-    for ours, theirs, side, weight in worlds:
-        ends = []
-        for place in (ours, theirs):
-            reach = (-2.0, 0.0)
-            if not run.table.doubtful[place]:
-                reach = (brier(tuple(run.table.probs[place]), side),) * 2
-            ends.append(sorted(weight * end for end in reach))
-        low += ends[0][0] - ends[1][1]
-        high += ends[0][1] - ends[1][0]
-    return low / len(run.sweep.problems), high / len(run.sweep.problems)

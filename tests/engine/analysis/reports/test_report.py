@@ -1,6 +1,5 @@
 import csv
 import io
-import math
 import re
 import subprocess
 from dataclasses import dataclass, replace
@@ -80,31 +79,6 @@ def test_the_report_reads_as_a_table_below_plain_lines() -> None:
     ):
         assert note in text and note not in " ".join(" ".join(lines).split()), note
     assert "JSE" not in text and "guarantee" not in text
-
-
-def test_accuracy_is_how_often_the_truth_is_likelier_over_both_worlds_and_a_tie_half() -> None:
-    worlds = {("propaganda", "p0", 0): (0.9, 0.2), ("propaganda", "p1", 0): (0.5, 0.7)}
-    (row,) = results(sweep(PROPAGANDA), worlds).rows
-    # p0: right in the world of the truth alone; p1: a tie, then right or wrong as in p0.
-    infinite = results(sweep(PROPAGANDA), worlds, score="accuracy", betas=(math.inf,)).rows[0]
-    assert row.accuracy and row.accuracy.value == infinite.jse[math.inf].value
-    assert row.accuracy.n == row.n == 2
-    uneven = worlds | {("propaganda", "p0", 0): (0.9, 0.6), ("propaganda", "p1", 0): (0.5, 0.3)}
-    (accurate,) = results(sweep(PROPAGANDA), uneven).rows
-    assert accurate.accuracy and accurate.accuracy.value == (1 + 1 + 0.5 + 0) / 4
-
-
-def test_unreadable_reply_is_not_right_and_a_lost_one_leaves_its_draw_out() -> None:
-    grid = sweep(PROPAGANDA)
-    others = {("propaganda", "p1", 0): (0.9, 0.9)}
-    for lie, right in ((0.9, 1.0), (Failure("unreadable", "no percentages"), 0.75), (LOST, 1.0)):
-        (row,) = results(grid, {("propaganda", "p0", 0): (0.9, lie)} | others).rows
-        assert row.accuracy and (row.accuracy.value, row.n) == (right, 1 if lie is LOST else 2)
-    # Right in p0: both worlds of the whole draw. Right in p1: one of four.
-    draws: list[tuple[float | Failure, ...]] = [(0.9, 0.9), (0.1, LOST), (0.1, 0.1), (0.9, 0.1)]
-    keys = [("propaganda", f"p{n}", draw) for n in (0, 1) for draw in (0, 1)]
-    (row,) = results(sweep(PROPAGANDA, draws=2), dict(zip(keys, draws, strict=True))).rows
-    assert row.accuracy and row.accuracy.value == (1 + 1 / 4) / 2
 
 
 def many(agents: int, protocols: int = 1) -> Results:
@@ -265,30 +239,6 @@ def test_every_format_has_the_same_rows() -> None:
     assert [row["protocol"] for row in objects] == [row[0] for row in table.body]
     parsed = list(csv.DictReader(io.StringIO(report(FOUND, "csv"), newline="")))
     assert [row["protocol"] for row in parsed] == [row[0] for row in table.body]
-
-
-def test_json_tells_each_figure_with_its_n_and_its_interval() -> None:
-    output = orjson.loads(report(FOUND, "json"))
-    about = [output[name] for name in ("sweep", "score", "failed", "missing")]
-    assert about == ["s", "brier", 1, 0]
-    naive, propaganda = output["rows"]
-    asd = FOUND.rows[1].asd
-    assert asd is not None and asd.interval is not None
-    assert propaganda["asd"] == asd.plain()
-    figures = [propaganda["asd"][name] for name in ("value", "low", "high", "n", "interval")]
-    assert figures == [asd.value, *asd.interval, 2, "conservative"]
-    t_low, t_high = replace(asd, conservative="").interval or (None, None)
-    assert (propaganda["asd"]["t_low"], propaganda["asd"]["t_high"]) == (t_low, t_high)
-    assert list(propaganda["jse"]) == list(propaganda["eas"]) == ["0", "1", "inf"]
-    assert naive["asd"]["low"] is None and naive["failures"] == {"failed by the server": 1}
-    assert naive["chose_right"] is None
-    bounds = naive["bounds"]
-    assert (bounds["n"], bounds["doubtful"]) == (2, 1)
-    ends = (bounds["drop"]["value"], bounds["keep"]["value"], bounds["worst"], bounds["best"])
-    least = (0.8 - 2 * 0.5**2) / 2
-    assert ends == approx((0.8, 0.8, least, least + 1))
-    assert (bounds["low"], bounds["high"]) == (-2.0, 2.0)
-    assert propaganda["bounds"]["doubtful"] == 0 and propaganda["bounds"]["keep"] == asd.plain()
 
 
 def test_bounds_are_shown_only_for_rows_with_doubts() -> None:

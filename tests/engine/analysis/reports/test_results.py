@@ -99,22 +99,6 @@ def test_results_do_not_depend_on_the_order_of_outcomes() -> None:
     assert collect(grid, outcomes) == collect(grid, outcomes[::-1])
 
 
-def test_how_often_agents_chose_a_best_answer_is_told() -> None:
-    grid = sweep(OpenTrust(JUDGE, Agent("sim/strong")), NAIVE, problems=2)
-
-    def chosen(cell: Cell) -> Verdict:
-        label = "A" if cell.problem.id == "p0" else "B"
-        return verdict(cell, 0.9, 0.1, measures=(("chose", label),) if cell.row.agent else ())
-
-    measured = collect(grid, completed(grid, chosen))
-    chose = row(measured, "open trust").chose_right
-    assert chose and (chose.value, chose.n) == (0.5, 2) and chose.interval
-    split = row(measured, "open trust").by_choice
-    assert (split.judge_right.value, split.judge_wrong.value) == (1, 0)
-    assert "by whether the agent chose a right answer" in report(measured, "text", measures=True)
-    assert row(measured, "naive judge").chose_right is None
-
-
 def test_open_trust_is_not_an_estimate_and_its_lift_has_the_naive_judges_error() -> None:
     grid = sweep(OpenTrust(JUDGE, Agent("sim/strong")), NAIVE, problems=20)
     rng = np.random.default_rng(1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oversight.engine.analysis.scoring.agreement import calibration, flips
+from oversight.engine.analysis.scoring.agreement import calibration
 from oversight.protocols.scores import probability, spherical
 from tests.engine.analysis.scoring.one_question import Worlds
 
@@ -24,25 +24,6 @@ def test_the_spherical_score_is_proper_and_the_probability_is_not() -> None:
         return beliefs[int(np.argmax(means))][0]
 
     assert best(spherical) == pytest.approx(0.7) and best(probability) == 1.0
-
-
-def test_flips_add_up() -> None:
-    alone, after = np.array([1, 1, 0, 0, 0.5]), np.array([1, 0, 1, 0, 1])
-    counts = flips(alone, after)
-    cells = (counts.right_right, counts.right_wrong, counts.wrong_right, counts.wrong_wrong)
-    assert cells == pytest.approx((1.5 / 5, 1 / 5, 1.5 / 5, 1 / 5))
-    assert counts.misled == pytest.approx(1 / 2.5)
-    assert counts.corrected == pytest.approx(1.5 / 2.5)
-    assert flips(np.ones(3), np.ones(3)).corrected is None
-
-
-def test_the_brier_score_is_reliability_less_resolution_plus_uncertainty() -> None:
-    rng = np.random.default_rng(2)
-    p = rng.choice([0.05, 0.35, 0.65, 0.95], size=400)
-    quality = calibration(p, (rng.random(400) < p).astype(float), np.arange(400))
-    parts = quality.reliability - quality.resolution + quality.uncertainty
-    assert quality.brier == pytest.approx(parts, abs=1e-12)
-    assert quality.within == pytest.approx(0, abs=1e-12)
 
 
 def test_a_calibrated_judge_has_no_error_but_for_chance() -> None:

@@ -1,0 +1,333 @@
+"""Every figure of planted runs against its definition: known truths."""
+
+import json
+import math
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oversight.engine.analysis.calibration import Calibration, Worlds
+from oversight.engine.analysis.compared import comparison_finding
+from oversight.engine.analysis.comparison import Compare, compare_rows
+from oversight.engine.analysis.findings.finding import Finding
+from oversight.engine.analysis.measures import measures_finding, verdict_measures
+from oversight.engine.analysis.monitoring import Coverage
+from oversight.engine.analysis.pairs import row_names
+from oversight.engine.analysis.reports.aggregate import OutcomeTable
+from oversight.engine.analysis.reports.groups import pivot, pivot_finding
+from oversight.engine.analysis.reports.report import finding
+from oversight.engine.analysis.reports.results import collect
+from oversight.engine.analysis.rows import RunRows
+from oversight.engine.run.outcome import OutcomeRecord
+from oversight.protocols import Agent, BestOf, LogprobJudge, NaiveJudge, Propaganda
+from oversight.protocols.transcript import Failure
+from tests.engine.verdicts import JUDGE, NAIVE, PROPAGANDA, problem, sweep
+from tests.sessions import sessions
+from tests.tables import printed
+from tools import known, planted
+from tools.planted import GROUPS, VALUES, contrast, planted_ends
+
+WEAK = LogprobJudge("sim/weak")
+ROWS = [
+    NAIVE,
+    NaiveJudge(WEAK),
+    PROPAGANDA,
+    Propaganda(JUDGE, Agent("sim/weak")),
+    Propaganda(JUDGE, BestOf(4, Agent("sim/strong"), JUDGE)),
+    Propaganda(WEAK, Agent("sim/strong")),
+    Propaganda(WEAK, Agent("sim/medium")),
+]
+PROBLEMS = [problem(n, values, GROUPS[n]) for n, values in enumerate(VALUES)]
+FAILURES = {
+    "unreadable": Failure("unreadable", "no percentages", cause="no statement"),
+    "Overloaded": Failure("Overloaded", "no reply"),
+}
+
+
+class PlantedRows(RunRows):
+    """A run without a folder on disk."""
+
+    origins = ()
+
+
+class Planted(planted.Planted):
+    """The planted run, with its outcomes."""
+
+    def __init__(self, *about: Any, **more: Any) -> None:
+        super().__init__(*about, **more)
+        self.grid = sweep(*ROWS, problems=[PROBLEMS[n] for n in self.order], draws=planted.DRAWS)
+
+    def records(self) -> Iterator[OutcomeRecord]:
+        for cell in self.grid.cells():
+            number, row = PROBLEMS.index(cell.problem), ROWS.index(cell.row.protocol)
+            if end := dict(self.ends[row, number, cell.draw][cell.side]):
+                if "failure" in end:
+                    end["failure"] = FAILURES[end["failure"]]
+                about = (cell.place, cell.id, cell.row.kind, cell.row.agent, cell.row.judge)
+                argued = (cell.problem.id, "ABC"[cell.side], cell.side, cell.draw)
+                yield OutcomeRecord(*about, *argued, **end)
+
+    def read(self, folder: str = "planted") -> RunRows:
+        """The run as analyses have it."""
+        table = OutcomeTable(self.grid)
+        for record in self.records():
+            table.add(record)
+        manifest = SimpleNamespace(data=(), mixed=())
+        run = SimpleNamespace(sweep=self.grid, folder=Path(folder), manifest=manifest)
+        return PlantedRows(run, table, row_names(self.grid.rows))
+
+
+LOGS = (math.log(1e-4), math.log(1 - 1e-4))
+PLANTED = Planted(planted_ends())
+OTHER = Planted(planted_ends(6), order=[14, 3, 5, 1, 0, 9, 8, 12, 6, 11, 2, 13, 7])
+MEASURED = [n for n in range(7) if PLANTED.measured(n)]
+NAMES = PLANTED.read().names
+GROUPED = {
+    ("judge",): [(0,), (1,), (2, 3, 4), (5, 6)],
+    ("agent",): [(0, 1), (2, 5), (3,), (4,), (6,)],
+    ("best_of",): [(0, 1), (4,), (2, 3, 5, 6)],
+    ("model",): [(0, 1), (2, 4, 5), (3,), (6,)],
+    ("protocol", "judge_model"): [(0,), (1,), (2, 3, 4), (5, 6)],
+}
+"""The rows of each group."""
+
+
+def read(finding: Finding) -> Any:
+    return json.loads(finding.text("json"))
+
+
+def differences(expected: Any, got: Any, where: str = "") -> list[str]:
+    """The places at which a value of JSON is not the expected one; further keys are ignored."""
+    if isinstance(expected, dict) and isinstance(got, dict):
+        places = [(f"{where}.{key}", expected[key], got.get(key, "absent")) for key in expected]
+        return [line for at, one, two in places for line in differences(one, two, at)]
+    if isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
+        pairs = enumerate(zip(expected, got, strict=True))
+        return [line for n, pair in pairs for line in differences(*pair, f"{where}[{n}]")]
+    number = isinstance(expected, float) and isinstance(got, float | int)
+    same = pytest.approx(expected, rel=1e-7, abs=1e-9) == got if number else expected == got
+    return [] if same else [f"{where}: {got}, not {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("score", "reach", "how", "left_out"),
+    [
+        ("brier", (-2.0, 0.0), "t", 0),
+        ("log", LOGS, "conservative", 0),
+        ("brier", (-2.0, 0.0), "t", 0.4),
+    ],
+)
+def test_every_figure_of_every_row_is_exact(score, reach, how, left_out):
+    run = Planted(planted_ends(left_out=left_out), getattr(known, score), reach, how)
+    results = collect(run.grid, run.records(), score=score, interval=how)
+    rows = read(finding(results, measures=True))["rows"]
+    assert differences(run.rows(), rows) == []
+
+
+@pytest.mark.parametrize("by", GROUPED)
+def test_every_figure_of_every_group_is_exact(by):
+    results = collect(PLANTED.grid, PLANTED.records())
+    groups = read(pivot_finding(pivot(results, by), by, results, measures=True))["groups"]
+    assert differences(PLANTED.groups(GROUPED[by]), groups) == []
+
+
+def decided(lines: list[tuple[known.Figure, dict[str, Any]]]) -> list[dict[str, Any]]:
+    family = known.decided([figure for figure, _ in lines])
+    return [line | verdict for (_, line), verdict in zip(lines, family, strict=True)]
+
+
+def test_every_contrast_of_a_run_is_exact_with_the_ranks_that_follow():
+    how = Compare(pairs="all", ways=())
+    output = read(comparison_finding(compare_rows(PLANTED.read(), None, how)))
+    pairs = [*combinations(MEASURED, 2)]
+    lines = [contrast((PLANTED, one), (PLANTED, two)) for one, two in pairs]
+    assert differences(decided(lines), output["contrasts"]) == []
+    samples = {n: PLANTED.asd_by_problem(n) for n in MEASURED}
+    shared = set.intersection(*(set(sample) for sample in samples.values()))
+    figures = []
+    for one, two in pairs:
+        apart = {id: samples[one][id] - samples[two][id] for id in samples[0] if id in shared}
+        (low, high), (least, most) = (PLANTED.asd_reach(samples[n]) for n in (one, two))
+        figures.append(PLANTED.figure(apart, (low - most, high - least)))
+    best, worst = dict.fromkeys(MEASURED, 1), dict.fromkeys(MEASURED, len(MEASURED))
+    for pair, figure, p in zip(pairs, figures, known.holm([f.p for f in figures]), strict=True):
+        above, below = pair if figure.value > 0 else pair[::-1]
+        best[below] += p <= 0.05
+        worst[above] -= p <= 0.05
+    ranks = [{"row": NAMES[n], "best": best[n], "worst": worst[n]} for n in MEASURED]
+    assert output["ranks"] == sorted(ranks, key=lambda one: (one["best"], one["worst"], one["row"]))
+    assert {(one["best"], one["worst"]) for one in ranks} > {(1, 6)}
+
+
+def test_every_contrast_of_two_runs_is_exact_with_the_problems_that_changed():
+    output = read(comparison_finding(compare_rows(PLANTED.read(), OTHER.read("other"))))
+    lines = [contrast((PLANTED, n), (OTHER, n)) for n in MEASURED]
+    assert differences(decided(lines), output["contrasts"]) == []
+    changes = []
+    for n, name in enumerate(NAMES):
+        one, two = PLANTED.asd_by_problem(n), OTHER.asd_by_problem(n)
+        turns: dict[str, set[str]] = {}
+        for (row, p, draw), ends in PLANTED.ends.items():
+            for now, then in zip(ends, OTHER.ends.get((row, p, draw), ()), strict=False):
+                if row == n and "probs" in now and "probs" in then:
+                    right = [known.right(end["probs"], VALUES[p]) > 0.5 for end in (now, then)]
+                    if right[0] != right[1]:
+                        turn = "wrong → right" if right[0] else "right → wrong"
+                        turns.setdefault(f"p{p}", set()).add(turn)
+        changes += [
+            {"id": id, "row": name, "sides": ", ".join(sorted(turns.get(id, ()))),
+             "difference": one[id] - two[id], "first": one[id], "second": two[id]}
+            for id in one if id in two and one[id] != two[id]
+        ]  # fmt: skip
+    changes.sort(key=lambda c: (not c["sides"], -abs(c["difference"]), c["id"], c["row"]))
+    assert differences(changes[:20], output["changes"]) == []
+
+
+@pytest.mark.parametrize(
+    ("by", "pairs"),
+    [
+        ("judge", [[(0, 1), (2, 5)]]),
+        ("agent", [[(2, 3)], [(2, 4)], [(3, 4)]]),
+        ("mechanism", [[(0, 2), (0, 3), (0, 4), (1, 5)]]),
+    ],
+)
+def test_every_contrast_of_groups_is_exact(by, pairs):
+    output = read(
+        comparison_finding(compare_rows(PLANTED.read(), None, Compare(group=by, ways=())))
+    )
+    figures = []
+    for some in pairs:
+        sides = [[PLANTED.asd_by_problem(n) for n in side] for side in zip(*some, strict=True)]
+        shared = [id for id in sides[0][0] if all(id in one for one in (*sides[0], *sides[1]))]
+        means = [{id: float(np.mean([one[id] for one in side])) for id in shared} for side in sides]
+        reach = [np.mean([PLANTED.asd_reach(one) for one in side], axis=0) for side in sides]
+        ends = float(reach[0][0] - reach[1][1]), float(reach[0][1] - reach[1][0])
+        figure = PLANTED.figure(PLANTED.less(*means), ends)
+        about = {"difference": figure.json, "pairs": len(some), "n": figure.n}
+        figures.append((figure, about | {"means": [float(np.mean([*m.values()])) for m in means]}))
+    assert differences(decided(figures), output["contrasts"]) == []
+
+
+def cells(n: int) -> list[tuple[int, int, int, Any]]:
+    """Problem, draw, world and verdict of each cell of a row that has one."""
+    return [
+        (p, draw, side, end["probs"])
+        for (row, p, draw), ends in PLANTED.ends.items()
+        for side, end in enumerate(ends)
+        if row == n and "probs" in end
+    ]
+
+
+def test_measures_of_verdicts_are_exact():
+    output = read(measures_finding(verdict_measures(PLANTED.read())))["rows"]
+    expected = []
+    for n, base in enumerate((0, 1, 0, 0, 0, 1, 1)):
+        every = cells(n)
+        p, right = np.array([(max(q), known.right(q, VALUES[at])) for at, _, _, q in every]).T
+        alone = {at[:3]: known.right(at[3], VALUES[at[0]]) for at in cells(base)}
+        pairs = [(alone[at[:3]], r) for at, r in zip(every, right, strict=True) if at[:3] in alone]
+        accuracy = [PLANTED.accuracy(row) for row in (n, base)]
+        lift = PLANTED.figure(PLANTED.less(*accuracy), (-1, 1))
+        keys = [GROUPS[at] or f"p{at}" for at, *_ in every]
+        firsts = [
+            (at, scores) for at, _, ends in PLANTED.draws(n) if len(ends) == 2
+            and None not in (scores := PLANTED.scores("kept", at, ends))
+        ]  # fmt: skip
+        first, second = np.array([scores for _, scores in firsts]).T
+        members = [(GROUPS[at] or f"p{at}", 1.0, a - b) for at, (a, b) in firsts]
+        apart = known.strata([(1.0, members)], (-2.0, 2.0), len(members))
+        standardised = apart.value / math.sqrt((first.var() + second.var()) / 2)
+        expected.append({
+            "name": NAMES[n], "verdicts": len(every),
+            "calibration": known.calibration(p, right, keys),
+            "first_label": {"estimate": apart.json, "standardised": float(standardised)},
+            "naive": None if n == base else {"flips": known.flips(pairs), "lift": lift.json},
+        })  # fmt: skip
+    assert differences(expected, output) == []
+
+
+def test_calibration_of_each_judge_and_worlds_of_each_row_are_exact():
+    run, every = PLANTED.read(), range(len(NAMES))
+    bars, title = [], []
+    for judge, rows in (("sim/judge stated", (0, 2, 3, 4)), ("sim/weak logprob", (1, 5, 6))):
+        verdicts = [
+            (at, q[0], float(VALUES[at][0] == max(VALUES[at])))
+            for n in rows
+            for at, _, _, q in cells(n)
+        ]
+        for bin in sorted({min(int(p * 10), 9) for _, p, _ in verdicts}):
+            inside = [one for one in verdicts if min(int(one[1] * 10), 9) == bin]
+            members = [(GROUPS[at] or f"p{at}", 1.0, best) for at, _, best in inside]
+            share = known.strata([(1.0, members)], (0.0, 1.0), len(members)).json
+            mean = float(np.mean([p for _, p, _ in inside]))
+            bars.append({"judge": judge, "verdicts": len(inside), "stated": mean, "share": share})
+        keys = [GROUPS[at] or f"p{at}" for at, *_ in verdicts]
+        parts = known.calibration(*np.array([one[1:] for one in verdicts]).T, keys)
+        title.append(f"debiased error {parts['debiased_error']:.3f}")
+    output = Calibration().of_run(run, every, "brier")
+    assert differences(bars, read(output)["bars"]) == []
+    assert [series.note for series in output.parts[0].chart.series] == title
+    expected = []
+    for n in MEASURED:
+        draws: dict[tuple[int, int], dict[int, float]] = {}
+        for at, draw, side, q in cells(n):
+            draws.setdefault((at, draw), {})[side] = q[side]
+        lines = []
+        for (at, _), argued in draws.items():
+            best = [v == max(VALUES[at]) for v in VALUES[at]]
+            if len(argued) == len(best):
+                truth, lie = (
+                    np.mean([argued[s] for s, b in enumerate(best) if b == flag]) for flag in (1, 0)
+                )
+                lines.append((GROUPS[at] or f"p{at}", truth, lie, (np.sign(truth - lie) + 1) / 2))
+        figures = [
+            known.strata(
+                [(1.0, [(line[0], 1.0, line[k]) for line in lines])], (0, 1), len(lines)
+            ).json
+            for k in (1, 2, 3)
+        ]
+        about = dict(zip(("truth", "lie", "higher"), figures, strict=True))
+        expected.append({"row": NAMES[n], "n": len(lines)} | about)
+    assert differences(expected, read(Worlds().of_run(run, every, "brier"))["rows"]) == []
+
+
+def test_coverage_of_the_most_confident_verdicts_is_exact():
+    expected = []
+    for n, name in enumerate(NAMES):
+        every = [
+            (max(q), known.right(q, VALUES[at]), GROUPS[at] or f"p{at}") for at, _, _, q in cells(n)
+        ]
+        for least in (1.0, 0.8, 0.5, 0.2):
+            limit = sorted(every, reverse=True)[math.ceil(least * len(every)) - 1][0]
+            trusted = [(key, 1.0, right) for p, right, key in every if p >= limit]
+            precision = known.strata([(1.0, trusted)], (0.0, 1.0), len(trusted))
+            line = {"row": name, "least": least, "coverage": len(trusted) / len(every)}
+            expected.append(line | {"precision": precision.json})
+    output = read(Coverage().of_run(PLANTED.read(), range(len(NAMES)), "brier"))["rows"]
+    assert differences(expected, output) == []
+
+
+def shown(*words: str, **how: Any) -> list[str]:
+    """Lines of the report, of its groups, or of contrasts."""
+    results, format = collect(PLANTED.grid, PLANTED.records()), how.pop("format", "text")
+    if words:
+        by = list(words)
+        return pivot_finding(pivot(results, by), by, results, **how).text(format, 100).splitlines()
+    return finding(results, **how).text(format, 100).splitlines()
+
+
+def contrasts(*names: str, other: bool = False, **how: Any) -> list[str]:
+    second = OTHER.read("other") if other else None
+    flips = how.pop("flips", False)
+    comparison = compare_rows(PLANTED.read(), second, Compare(contrasts=names, ways=(), **how))
+    return comparison_finding(comparison, flips=flips).text("text", 100).splitlines()
+
+
+@sessions(Path(__file__).with_name("planted.md"))
+def test_people_see_these_figures_below_their_heads(session, request):
+    session.check(request, printed(globals()))
