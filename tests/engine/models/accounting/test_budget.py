@@ -2,28 +2,23 @@
 
 import asyncio
 import random
+from dataclasses import replace
+from datetime import date
 from itertools import count
 
 import pytest
 
 from oversight.cache.reply import Usage
+from oversight.engine import errors
 from oversight.engine.display.text import dollars
-from oversight.engine.errors import (
-    BudgetReached,
-    EngineError,
-    OutcomeUnknown,
-    Overloaded,
-    RateLimited,
-    UnrecognizedReply,
-    UsageError,
-)
 from oversight.engine.extensions.mock import FaultKind
-from oversight.engine.models.accounting.budget import Budget
+from oversight.engine.models.accounting.budget import Budget, ModelBudget
 from oversight.engine.models.accounting.ledger import Accounting, UsageTotals
-from oversight.engine.models.accounting.prices import PriceList, listed
+from oversight.engine.models.accounting.prices import Price, PriceList, listed
 from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.sender import Sender
 from oversight.engine.stop import StopToken
+from oversight.engine.tokens import TokenEstimate
 from tests.lines import EACH_LINE, always, asked, rehearsed
 from tests.server import Server, call_of, sender
 from tests.virtual import now, run, virtually
@@ -70,9 +65,9 @@ def spend(server, budget, lanes=50, models=(MODEL,)):
                 try:
                     size, most = rng.randint(50, 4_000), rng.choice((50, 1_000))
                     await endpoint(call_of(size, n, most, model))
-                except (OutcomeUnknown, UnrecognizedReply):
+                except (errors.OutcomeUnknown, errors.UnrecognizedReply):
                     continue
-                except BudgetReached as halt:
+                except errors.BudgetReached as halt:
                     ends.append(str(halt))
                     return
 
@@ -115,7 +110,11 @@ def test_p11_requests_that_may_have_been_billed_count_as_billed():
     rng = random.Random(6)
 
     def fault(request):
-        faults = OutcomeUnknown("reset"), UnrecognizedReply("odd"), Overloaded("busy")
+        faults = (
+            errors.OutcomeUnknown("reset"),
+            errors.UnrecognizedReply("odd"),
+            errors.Overloaded("busy"),
+        )
         return rng.choice((None, None, None, *faults))
 
     budget = Budget(3.0)
@@ -135,7 +134,9 @@ def test_p11_replies_that_state_no_usage_count_at_their_worst_for_later_sessions
 
 def test_p11_a_call_that_costs_nothing_after_all_gives_its_dollars_back():
     n = count()
-    server = Billing(latency=0.1, fault=lambda _: RateLimited("429", 0.1) if next(n) % 2 else None)
+    server = Billing(
+        latency=0.1, fault=lambda _: errors.RateLimited("429", 0.1) if next(n) % 2 else None
+    )
     budget = Budget(0.05)
     ends, account = spend(server, budget, lanes=5)
     assert budget.spent == pytest.approx(account.dollars) and ends
@@ -162,7 +163,7 @@ async def test_callers_wait_while_calls_in_flight_may_free_budget():
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(5):
             await endpoint(call_of(100, 3, 1_000))
-    with pytest.raises(BudgetReached):
+    with pytest.raises(errors.BudgetReached):
         await endpoint(call_of(100, 4, 1_000))
 
 
@@ -172,7 +173,7 @@ async def test_costs_of_earlier_sessions_count():
     paid = UsageTotals((), (), Usage(300, 40), 0.5, 0.4999, 0)
     budget = Accounting.capped(listed(), 1.0, paid=paid).budget
     endpoint = sender(server, model=MODEL, budget=budget)
-    with pytest.raises(BudgetReached) as caught:
+    with pytest.raises(errors.BudgetReached) as caught:
         await endpoint(call_of(1_000, max_tokens=1_000))
     assert server.book == []
     # 1,500 tokens at $2.50 a million and 1,000 at $10.
@@ -180,11 +181,54 @@ async def test_costs_of_earlier_sessions_count():
         "budget reached: $0.9999 counted ($0.4999 of it unconfirmed) of $1.00 are spent and the "
         "next call may cost $0.0138 (oversight plan has the cost of all); to go on: --max-cost 2.00"
     )
-    assert Accounting.capped(listed(), None, 1_000, paid).budget.spent == 340
+    later = Accounting.capped(listed(), None, 1_000, replace(paid, unstated=60.0)).budget
+    assert (later.cap, later.spent, later.unconfirmed, later.tokens) == (1_000, 400, 60, True)
+    free = Accounting.capped(listed(), 0.0).budget
+    assert (free.cap, free.spent, free.tokens) == (0.0, 0.0, False)
+    assert Accounting.capped(listed(), None, None, paid).budget is None
+    with pytest.raises(errors.UsageError, match="--max-cost and --max-tokens exclude each other"):
+        Accounting.capped(listed(), 0.0, 0)
+
+
+def test_a_budget_reserves_the_worst_case_and_settles_by_the_bill():
+    budget, unstated, sums = Budget(10.0, 1.0, 0.5), [], []
+    budget.listen(lambda: sums.append((budget.spent, budget.reserved)))
+    price = Price(3, 13, 0.5, 5, 1, date.min, "")
+    model = ModelBudget(budget, price, unstated.append)
+    # Input at its dearest, for one and a half times its likely length.
+    worst = pytest.approx(1_500 * 5e-6 + 200 * 13e-6)
+    assert model.worst(TokenEstimate(100.0, 1_000.0, 7.0, 200)) == worst
+    assert model.worst(TokenEstimate(1_000.0, 100.0, 7.0, 200)) == worst
+    assert budget.fits(9.0) and not budget.fits(9.01) and budget.over
+    budget.reserve(4.0)
+    budget.reserve(2.0)
+    budget.held = 1.0
+    assert budget.fits(2.0) and not budget.fits(2.01) and not budget.over
+    model.settle(4.0, None)
+    assert (budget.spent, budget.unconfirmed, budget.reserved) == (5.0, 4.5, 2.0)
+    model.settle(2.0, Usage(1_000, 100, 300, 200, '{"cost": 2.5}'))
+    assert (budget.spent, budget.unconfirmed, budget.reserved) == (7.5, 4.5, 0.0)
+    assert sums == [(5.0, 2.0), (7.5, 0.0)] and unstated == []
+    assert model.worst(TokenEstimate(1.0, 1.0, 1.0, 1)) == 2.5, "as vendors may bill once more"
+    budget.reserve(1.0)
+    model.settle(1.0, Usage(1_000, 100, 300, 200))
+    assert budget.spent == pytest.approx(7.5 + 3_950e-6)
+    counted = Budget(1_000.0, 300.0, 100.0, tokens=True)
+    tokens = ModelBudget(counted, counted.price("lab/x", listed()), unstated.append)
+    counted.reserve(60.0)
+    counted.reserve(50.0)
+    tokens.settle(60.0, Usage(30, 20, 10, 5, '{"cost": 2.5}'))
+    assert (counted.spent, counted.reserved, unstated) == (350.0, 50.0, [])
+    tokens.settle(50.0, None)
+    assert (counted.spent, counted.unconfirmed, unstated) == (400.0, 150.0, [50.0])
+    assert counted.reached(700.0) == (
+        "budget reached: 400 counted (150 of it unconfirmed) of 1.00k tokens are used and the next "
+        "call may take 700; to go on: --max-tokens 2000"
+    )
 
 
 def test_a_cap_with_an_unknown_price_is_refused_before_anything_is_sent():
-    with pytest.raises(UsageError, match="openrouter/x/y: no price is known"):
+    with pytest.raises(errors.UsageError, match="openrouter/x/y: no price is known"):
         sender(Billing(), model="openrouter/x/y", budget=Budget(1.0))
     sender(Billing(), model="openrouter/x/y")
 
@@ -217,7 +261,7 @@ async def charged(line: str, fault: FaultKind) -> tuple[float, float, float]:
         endpoint = Sender(call.model, ask, Limits(), stop_token, accounting)
         try:
             await endpoint(call)
-        except EngineError as exc:
+        except errors.EngineError as exc:
             assert stop_token.halt is None, exc
         assert server.counts()["requests"] == 1
     account = endpoint.page.account()

@@ -15,6 +15,7 @@ from oversight.engine.analysis.frontier import sampled_costs
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.errors import UsageError
 from oversight.engine.models.accounting.prices import (
+    Price,
     PriceList,
     charged,
     listed,
@@ -61,51 +62,97 @@ def test_every_priced_vendor_names_its_source_and_its_day():
             assert 0 < price.cache_read <= price.input <= price.cache_write < price.output, name
 
 
-def test_each_kind_of_token_has_its_price():
-    price = listed().need("anthropic/claude-3-5-sonnet-20241022")
-    usage = Usage(10_000, 1_000, cache_read_tokens=6_000, cache_write_tokens=3_000)
-    expected = 1_000 * 3 + 6_000 * 0.3 + 3_000 * 3.75 + 1_000 * 15
-    assert price.cost(usage) == pytest.approx(expected / MILLION)
+LAB = """
+[lab]
+source = "https://lab.example/prices"
+as_of = 2026-03-01
+batch = 0.4
+[lab.models]
+plain = {input = 2, output = 11}
+plain-2026-01-05 = {input = 4, output = 23, batch = 1}
+[lab.models.full]
+input = 3
+output = 13
+cache_read = 0.5
+cache_write = 5
+batch = 0.25
+flex = 0.5
+priority = 2
+above = 1_000
+beyond = {input = 7, output = 17, cache_write = 19, flex = 0.75}
+[openai.models]
+gpt-5-nano = {input = 1, output = 1}
+[deepseek]
+free = true
+[own]
+free = true
+models = {paid = {input = 1, output = 1}}
+"""
+LISTED = date(2026, 3, 1), "https://lab.example/prices"
+PLAIN = Price(2, 11, 2, 2, 0.4, *LISTED)
+DATED = Price(4, 23, 4, 4, 1, *LISTED)
+BEYOND = Price(7, 17, 7, 19, 0.4, *LISTED, {"flex": 0.75})
+FULL = Price(3, 13, 0.5, 5, 0.25, *LISTED, {"flex": 0.5, "priority": 2}, 1_000, BEYOND)
+FREE = Price(0, 0, 0, 0, 1, date.min, "")
+PAID = Price(1, 1, 1, 1, 1, date.min, "")
 
 
-def test_no_call_costs_more_than_its_worst_case():
-    price = listed().need("anthropic/claude-3-5-sonnet")
-    worst = price.worst(10_000, 1_000)
-    for read, write in ((0, 0), (10_000, 0), (0, 10_000), (5_000, 5_000)):
-        usage = Usage(10_000, 1_000, cache_read_tokens=read, cache_write_tokens=write)
-        assert price.cost(usage) <= worst + 1e-12
-
-
-def test_a_long_prompt_is_priced_by_its_own_rates_and_a_sum_of_short_ones_is_not():
-    price = listed().need("anthropic/claude-haiku-5-5")
-    assert price.cost(Usage(100_000, 1_000)) == pytest.approx(0.01 + 0.0005)
-    assert price.cost(Usage(100_001, 1_000)) == pytest.approx(0.0500005 + 0.0025)
-    assert price.cost(Usage(1_000_000, 10_000), calls=100) == pytest.approx(0.1 + 0.005)
-    assert price.worst(100_001, 1_000) >= price.cost(Usage(100_001, 1_000))
-
-
-def test_batch_factor_applies_to_all_prices_including_long_prompts():
-    price = listed().need("openai/gpt-6-sol")
-    half = price.deferred()
-    for usage in (Usage(1_000, 50, 400, 100), Usage(300_000, 50)):
-        assert half.cost(usage) == pytest.approx(0.5 * price.cost(usage))
-    assert half.worst(300_000, 9) == pytest.approx(0.5 * price.worst(300_000, 9))
-    assert half.batch == 1.0
+@pytest.fixture
+def lab(tmp_path) -> PriceList:
+    (tmp_path / "lab.toml").write_text(LAB)
+    return load_prices(tmp_path / "lab.toml")
 
 
 @pytest.mark.parametrize(
-    ("used", "factor"),
-    [("auto", 1), ("auto priority", 2), ("flex", 0.5), ("flex auto", 1), ("scale auto", None)],
+    ("model", "price"),
+    [
+        ("lab/plain", PLAIN), ("lab/full", FULL), ("lab/plain-2026-01-05", DATED),
+        ("lab/plain-20260105", PLAIN), ("lab/plain-2025-12-31", PLAIN), ("lab/plain-latest", PLAIN),
+        ("lab/plain-latest-x", None), ("lab/plain-2026", None), ("lab/other", None),
+        ("own/paid", PAID), ("own/other", FREE), ("other/plain", None),
+        # The file also wins over public prices.
+        ("openai/gpt-5-nano-2025-08-07", PAID), ("deepseek/deepseek-flash", FREE),
+    ],
+)  # fmt: skip
+def test_a_name_has_its_own_price_then_its_familys_then_its_vendors(lab, model, price):
+    assert lab.find(model) == price
+    billed = {"own/paid": PAID} if price in (None, FREE) else {model: price, "own/paid": PAID}
+    assert lab.billed([model, "own/paid"]) == billed
+    renamed = lab.named({"lab/mine": model, "lab/full": model})
+    assert (renamed.find("lab/mine"), renamed.find("lab/full")) == (price, FULL)
+    assert price is None or price.stated_by == ("2026-03-01" if model[:3] == "lab" else "")
+    assert replace(PAID, source="genai-prices 1").stated_by == "genai-prices 1"
+
+
+@pytest.mark.parametrize(
+    ("usage", "calls", "dollars", "worst"),
+    [
+        (Usage(1_000, 100, 300, 200), 1, 500 * 3 + 300 * 0.5 + 200 * 5 + 1_300, 5_000 + 1_300),
+        (Usage(1_001, 100, 300, 200), 1, 501 * 7 + 300 * 7 + 200 * 19 + 1_700, 19_019 + 1_700),
+        (Usage(3_000, 0, 3_000), 3, 3_000 * 0.5, 3_000 * 19),
+        (Usage(3_001, 10, 0, 3_001), 3, 3_001 * 19 + 170, 3_001 * 19 + 170),
+        (Usage(), 1, 0, 0),
+    ],
 )
-def test_dearest_tier_in_use_sets_the_price_of_live_calls_alone(used, factor):
-    price = replace(listed().need("openai/gpt-6-sol"), tiers={"priority": 2.0, "flex": 0.5})
-    tiered = PriceList({"m/x": price}).tiered({"m/x": used.split()}).find("m/x")
-    usage = Usage(1_000, 50, 400, 100)
-    if factor is None:
-        assert tiered is None
-    else:
-        assert tiered.cost(usage) == pytest.approx(factor * price.cost(usage))
-        assert tiered.deferred().cost(usage) == pytest.approx(price.deferred().cost(usage))
+def test_each_kind_of_token_costs_by_length_tier_and_batch(lab, usage, calls, dollars, worst):
+    price, tokens = lab.need("lab/full"), (usage.input_tokens, usage.output_tokens)
+    assert price.cost(usage, calls) == pytest.approx(dollars / MILLION)
+    assert price.worst(*tokens) == pytest.approx(worst / MILLION)
+    # A tier multiplies the price of live calls; a deferred call costs the same on every tier.
+    for tiers, factor in (("priority auto", 2), ("flex", 0.5), ("flex default", 1), ("auto", 1)):
+        live = lab.tiered({"lab/full": tiers.split()}).need("lab/full")
+        for tiered, times in ((live, factor), (live.deferred(), 0.25)):
+            assert tiered.cost(usage, calls) == pytest.approx(times * dollars / MILLION)
+            assert tiered.worst(*tokens) == pytest.approx(times * worst / MILLION)
+        assert live.deferred().batch == 1.0
+
+
+def test_a_tier_without_a_factor_leaves_no_price_unless_it_costs_at_most_the_usual(lab):
+    used = {"lab/full": ["scale", "auto"], "lab/plain": ["flex", ""], "own/other": ["priority"]}
+    tiered = lab.tiered(used | {"lab/plain-2026-01-05": ["priority"], "lab/other": ["flex"]})
+    names = ("full", "plain", "plain-2026-01-05", "plain-latest", "other")
+    prices = [tiered.find(f"lab/{name}") for name in names]
+    assert prices == [None, PLAIN, None, PLAIN, None] and tiered.find("own/other") == FREE
 
 
 SERVED = {
@@ -192,17 +239,6 @@ def test_unknown_model_stays_unknown(model):
     assert listed().find(model) is None
     with pytest.raises(UsageError, match="no price is known, so --max-cost cannot be enforced"):
         listed().need(model)
-
-
-def test_price_file_wins_over_every_other_price(tmp_path):
-    file = tmp_path / "mine.toml"
-    file.write_text(
-        "[openai.models]\ngpt-5-nano = {input = 700, output = 9}\n[deepseek]\nfree = true\n"
-    )
-    prices = load_prices(file)
-    assert prices.need("openai/gpt-5-nano-2025-08-07").input == 700
-    assert prices.need("deepseek/deepseek-flash").output == 0
-    assert prices.need("openai/gpt-4o") == listed().need("openai/gpt-4o")
 
 
 @pytest.mark.wire
