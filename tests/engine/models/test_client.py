@@ -85,19 +85,6 @@ def test_retries_depend_on_the_cost_of_the_fault(fault, retries):
     assert outcome is fault and gaps(times) == pytest.approx([0.75 * 2**n for n in range(retries)])
 
 
-def test_the_waits_double_and_are_drawn_from_their_upper_half():
-    for jitter, factor in ((0.0, 0.5), (0.5, 0.75), (0.999, 0.9995)):
-        _, times = tried(*[Overloaded("busy")] * 6, jitter=lambda draw=jitter: draw)
-        assert gaps(times) == pytest.approx([factor * wait for wait in (1, 2, 4, 8, 16, 32)])
-
-
-def test_a_server_that_asks_for_a_longer_wait_than_the_backoff_gets_it():
-    faults = [Overloaded("503", delay) for delay in (30.0, 0.1, 0.0, 300.0)]
-    _, times = tried(*faults, jitter=lambda: 0.5)
-    # Up to a tenth more, so that calls with the same delay do not return at one moment.
-    assert gaps(times) == pytest.approx([30 * 1.05, 1.5, 3, 300 * 1.05])
-
-
 @virtually
 async def test_while_the_breaker_is_open_no_probe_leaves_before_the_wait_that_was_asked_for():
     times = []

@@ -25,12 +25,9 @@ from oversight.engine.errors import (
     Unreachable,
 )
 from oversight.engine.models.limits.breaker import (
-    FIRST_PROBE,
     GIVE_UP,
     MAX_ALIKE,
     MAX_ALONE,
-    MAX_PROBE_WAIT,
-    Breaker,
 )
 from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.providers.connecting import connect
@@ -39,82 +36,6 @@ from tests.lines import talking
 from tests.server import Server, ask_in_lanes, call_of, sender
 from tests.sittings import Bench, Vendor, opinion
 from tests.virtual import now, run, virtually
-
-
-def opened(at: float = 10.0) -> Breaker:
-    breaker = Breaker()
-    for _ in range(10):
-        breaker.failed(at - 1, at)
-    return breaker
-
-
-def test_ten_failures_in_a_row_open_it_and_nine_do_not():
-    breaker = Breaker()
-    for _ in range(9):
-        breaker.failed(0, 1)
-    assert breaker.closed
-    breaker.answered(0)
-    for _ in range(9):
-        breaker.failed(0, 1)
-    assert breaker.closed
-    breaker.failed(0, 1)
-    assert not breaker.closed
-
-
-def test_more_than_half_of_the_last_twenty_open_it_and_half_do_not():
-    half = Breaker()
-    for _ in range(50):
-        half.failed(0, 1)
-        half.answered(0)
-    assert half.closed
-    more = Breaker()
-    for n in range(20):
-        more.answered(0) if n % 9 in (0, 2, 4, 6) else more.failed(0, 1)
-    assert not more.closed
-
-
-def test_one_probe_leaves_and_its_answer_closes_and_none_to_a_call_sent_before_it_opened():
-    breaker = opened(at=10)
-    breaker.answered(sent=9.5)
-    assert (breaker.state, breaker.probe_at) == ("open", 10 + FIRST_PROBE)
-    breaker.left()
-    breaker.answered(sent=9.5)
-    breaker.failed(sent=9.5, now=16)
-    breaker.abandoned(sent=9.5, now=16)
-    assert breaker.state == "probing"
-    breaker.answered(sent=15)
-    assert breaker.closed
-
-
-def test_the_waits_between_probes_double_up_to_five_minutes():
-    breaker, waits, at = opened(at=0), [], 0.0
-    for _ in range(9):
-        waits.append(breaker.probe_at - at)
-        at = breaker.probe_at
-        breaker.left()
-        breaker.failed(sent=at, now=at)
-    assert waits == [5, 10, 20, 40, 80, 160, MAX_PROBE_WAIT, MAX_PROBE_WAIT, MAX_PROBE_WAIT]
-
-
-def test_silence_lasts_from_the_first_fault_that_no_answer_followed():
-    breaker = Breaker()
-    breaker.failed(0, 1)
-    breaker.answered(2)
-    assert breaker.silence(3) == 0
-    breaker.failed(4, 100)
-    breaker.failed(5, 120)
-    assert breaker.silence(150) == 50
-
-
-def test_a_probe_that_was_cancelled_leaves_the_way_to_another_and_a_429_clears_no_key():
-    breaker, doubting = opened(at=10), Breaker()
-    breaker.left()
-    breaker.abandoned(sent=15, now=16)
-    assert (breaker.state, breaker.probe_at) == ("open", 16)
-    assert not doubting.doubt_key(sent=0, now=1)
-    doubting.left()
-    doubting.refused(sent=6, now=7)
-    assert (doubting.state, doubting.probe_at) == ("open", 7)
 
 
 def outage(begin: float, end: float, fault: type[Exception] = Overloaded):

@@ -20,11 +20,8 @@ from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.directory import Directory
 from oversight.engine.models.limits.buckets import BURST_WINDOW, MAX_SAVED, Bucket, Limits
 from oversight.engine.models.limits.concurrency import (
-    CUT,
     FEW,
     OWN_SERVER_START,
-    START,
-    AdaptiveConcurrency,
     ConcurrencySearch,
     Connections,
 )
@@ -268,48 +265,6 @@ async def test_an_account_that_ends_after_five_answers_gets_few_more_calls():
     assert next(requests) < 30
 
 
-def test_a_stated_load_widens_while_nothing_waits_and_keeps_a_short_queue():
-    slots = ConcurrencySearch()
-    slots.width = 4.0
-    for _ in range(4):
-        slots.take()
-    slots.load_stated(4, 0)
-    assert slots.width == 8
-    # Not all of the width is in use: nothing is known of more.
-    slots.load_stated(4, 0)
-    assert slots.width == 8
-    slots.load_stated(4, 1)
-    assert slots.width == 8
-    slots.load_stated(2, 2)
-    assert slots.width == 2.5
-    # Half of the load comes from other users.
-    slots.load_stated(4, 4)
-    assert slots.width == 2.5
-
-
-def test_a_server_that_states_its_load_no_more_is_climbed_again():
-    slots = ConcurrencySearch()
-
-    def answer(rounds: int) -> None:
-        for _ in range(rounds):
-            together = int(slots.width)
-            for _ in range(together):
-                slots.take()
-            for _ in range(together):
-                slots.answered(1.0)
-                slots.busy -= 1
-
-    slots.take()
-    slots.load_stated(1, 0)
-    slots.busy -= 1
-    width = slots.width
-    answer(20)
-    assert slots.width == width, "what is stated is not tried"
-    slots.load_unknown()
-    answer(20)
-    assert slots.width > width
-
-
 RATE = 100.0
 """Units a second in these tests."""
 
@@ -436,81 +391,6 @@ def test_a_fast_budget_waits_on_a_coarse_clock_and_does_not_turn(monkeypatch):
         took = runner.run(main())
         # 100 at once, and 500 that each take a millisecond.
         assert took == pytest.approx(0.5, abs=0.01) and loop.turns < 3 * 600
-
-
-def fill(slots: AdaptiveConcurrency) -> int:
-    while slots.free:
-        slots.take()
-    return slots.busy
-
-
-def round_of_answers(slots: AdaptiveConcurrency) -> None:
-    for _ in range(fill(slots)):
-        slots.answered()
-        slots.busy -= 1
-
-
-def test_the_width_doubles_each_round_until_the_ceiling():
-    slots, widths = AdaptiveConcurrency(200), []
-    for _ in range(6):
-        widths.append(int(slots.width))
-        round_of_answers(slots)
-    assert widths == [START, 2 * START, 4 * START, 8 * START, 200, 200]
-
-
-def test_a_fault_narrows_once_for_all_calls_that_were_in_flight_with_it():
-    slots = AdaptiveConcurrency(16)
-    for _ in range(fill(slots)):
-        slots.overloaded(sent=1.0, now=2.0)
-        slots.busy -= 1
-    assert slots.width == pytest.approx(16 * CUT)
-
-
-@pytest.mark.parametrize(("ceiling", "step"), [(1_000, 0.025 * 700), (100, 0.025 * 70), (4, 1)])
-def test_after_a_fault_a_round_widens_by_a_fortieth_and_at_least_by_one(ceiling, step):
-    slots = AdaptiveConcurrency(ceiling)
-    slots.width = float(ceiling)
-    fill(slots)
-    slots.overloaded(sent=1.0, now=2.0)
-    slots.busy = 0
-    before = slots.width
-    round_of_answers(slots)
-    assert slots.width - before == pytest.approx(step, rel=0.35)
-
-
-def test_a_width_that_is_not_used_does_not_grow():
-    slots = AdaptiveConcurrency(100)
-    for _ in range(1_000):
-        slots.take()
-        slots.answered()
-        slots.busy -= 1
-    assert slots.width == START
-
-
-def test_overloads_leave_as_many_as_they_must_and_refusals_one():
-    slots, widths = AdaptiveConcurrency(100, least=4.0), []
-    for narrow in (lambda n: slots.overloaded(n, n), lambda n: slots.refused()):
-        for n in range(20):
-            fill(slots)
-            narrow(n)
-            slots.busy = 0
-        widths.append(slots.width)
-    assert widths == [4, 1]
-
-
-def test_without_a_ceiling_a_fault_sets_a_width_that_is_lifted_when_it_proves_too_low():
-    slots = AdaptiveConcurrency(None)
-    assert slots.unlimited
-    for _ in range(100):
-        slots.take()
-    slots.overloaded(sent=1.0, now=2.0)
-    assert slots.width == pytest.approx(70)
-    slots.busy = 0
-    rounds = 0
-    while not slots.unlimited:
-        round_of_answers(slots)
-        rounds += 1
-    assert 20 < rounds < 60
 
 
 @pytest.mark.wire

@@ -1,0 +1,124 @@
+"""Breaker, throttle, widths and retries, step by step, with every value: `traces.md`."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from oversight.engine import errors
+from oversight.engine.models.limits.breaker import Breaker, Tries, overlong_delay, spoken
+from oversight.engine.models.limits.buckets import Limits
+from oversight.engine.models.limits.concurrency import AdaptiveConcurrency, ConcurrencySearch
+from oversight.engine.models.limits.throttle import Throttle
+from tests.sessions import sessions
+from tests.tables import printed
+
+
+def traced(one: Any, state_at: Callable[[float], str], steps: tuple[str, ...]) -> list[str]:
+    """The state after each step: `[N* ]METHOD NUMBER …`; several, separated by `; `, count as one.
+    The last number of a step is the time."""
+    lines, now = [], 0.0
+    for step in steps:
+        result = None
+        for part in step.split("; "):
+            times, _, words = part.rpartition("* ")
+            name, *values = words.split()
+            numbers = [float(value) for value in values]
+            now = numbers[-1] if numbers else now
+            for _ in range(int(times or 1)):
+                result = getattr(one, name)(*numbers)
+        lines.append(f"{step[-60:]}: {'' if result is None else f'{result}, '}{state_at(now)}")
+    return lines
+
+
+def breaker(*steps: str, give_up: float = 1800.0) -> list[str]:
+    one = Breaker(give_up)
+
+    def state_at(now: float) -> str:
+        state = f"{one.state}, probe at {one.probe_at:g}, wait {one.wait:g}"
+        return f"{state}, silent {one.silence(now):g}"
+
+    return traced(one, state_at, steps)
+
+
+def throttle(*steps: str, jitter: float = 0.5) -> list[str]:
+    one = Throttle(lambda: jitter)
+
+    def state_at(now: float) -> str:
+        pace = f"pace {one.pace(now):.5g}, opens {one.opens_at(now):.7g}"
+        return f"pause until {one.until:.7g}, {pace}"
+
+    return traced(one, state_at, steps)
+
+
+def limited(at: float, every: float, answers: int) -> str:
+    """Eight refusals as by a limit, with answers between them."""
+    return "; ".join(
+        f"refused 0.1 {at + n * every} {at + n * every}; {answers}* answered" for n in range(8)
+    )
+
+
+class Widths(AdaptiveConcurrency):
+    """Slots that are taken and freed by steps."""
+
+    def fill(self, most: float = math.inf) -> None:
+        while self.free and self.busy < most:
+            self.take()
+
+    def done(self, took: float = 0.0) -> None:
+        self.answered(took)
+        self.busy -= 1
+
+    def around(self, took: float = 0.0) -> None:
+        """All slots are taken and freed once."""
+        self.fill(1000)
+        for _ in range(self.busy):
+            self.done(took)
+
+    def empty(self) -> None:
+        self.busy = 0
+
+
+class Search(Widths, ConcurrencySearch):
+    pass
+
+
+def widths(*steps: str, **settings: Any) -> list[str]:
+    one = Widths(**{"ceiling": 100, **settings})
+    return traced(one, lambda now: f"{one.busy} of {one.width:.5g}", steps)
+
+
+def search(*steps: str) -> list[str]:
+    one = Search()
+    return traced(one, lambda now: f"{one.busy} of {one.width:.5g}", steps)
+
+
+def waits(
+    fault: str, closed: bool = True, running: bool = True, draw: float = 0.5, **state: Any
+) -> str:
+    """Seconds before each try of one call that always meets a fault."""
+    tries, seconds = Tries(lambda: draw, 0), list[str]()
+    kind, _, delay = fault.partition(" ")
+    for _ in range(12):
+        tries.failures += 1
+        for name, value in state.items():
+            setattr(tries, name, value)
+        error = (
+            getattr(errors, kind)("odd", float(delay)) if delay else getattr(errors, kind)("odd")
+        )
+        wait = tries.wait(error, closed, running)
+        seconds.append("no more" if wait is None else f"{wait:g}")
+        if wait is None:
+            break
+    return ", ".join(seconds)
+
+
+def overlong(*delays: float) -> list[str]:
+    return [
+        str(overlong_delay(errors.RateLimited("429", delay))).partition(":")[0] for delay in delays
+    ]
+
+
+@sessions(Path(__file__).with_name("traces.md"))
+def test_each_step_has_its_state(session, request):
+    session.check(request, printed({**globals(), "Limits": Limits, "spoken": spoken}))
