@@ -11,15 +11,7 @@ import pytest
 
 from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply
-from oversight.engine.extensions.mock import (
-    PROFILES,
-    FaultKind,
-    FaultWindow,
-    MockServer,
-    Profile,
-    Responder,
-    wires,
-)
+from oversight.engine.extensions import mock
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.http_client import PlainTransport
@@ -50,14 +42,17 @@ LINES: dict[str, tuple[str, str, str, Line]] = {
     "anthropic wire, sdk": ("anthropic", "anthropic/claude-sonnet-4-5", "", connect),
 }
 SERVER_WIRES = {
-    "openai": wires.OpenAIServerWire(),
-    "responses": wires.ResponsesServerWire(),
-    "anthropic": wires.AnthropicServerWire(),
+    "openai": mock.wires.OpenAIServerWire(),
+    "responses": mock.wires.ResponsesServerWire(),
+    "anthropic": mock.wires.AnthropicServerWire(),
 }
 """Server wires, by the first word of their line."""
 
-EACH_LINE = pytest.mark.parametrize("line", LINES)
-"""Runs a test for each line; the test takes its name."""
+EACH_LINE = pytest.mark.parametrize(
+    "line",
+    [pytest.param(line, marks=pytest.mark.wire) if "sdk" in line else line for line in LINES],
+)
+"""Runs a test for each line; the test takes its name. Vendors' clients load for a second."""
 
 
 def settings_for(line: str, url: str, deadline: float = 20.0) -> Settings:
@@ -84,13 +79,13 @@ async def reached(
 @asynccontextmanager
 async def rehearsed(
     line: str,
-    profile: Profile = PROFILES["calm"],
-    answer: Responder | None = None,
+    profile: mock.Profile = mock.PROFILES["calm"],
+    answer: mock.Responder | None = None,
     deadline: float = 20.0,
     on_limits: OnLimits | None = None,
-) -> AsyncIterator[tuple[Provider, MockServer]]:
+) -> AsyncIterator[tuple[Provider, mock.MockServer]]:
     async with (
-        MockServer(profile, answer) as server,
+        mock.MockServer(profile, answer) as server,
         reached(line, server.url, deadline, on_limits) as p,
     ):
         yield p, server
@@ -100,8 +95,8 @@ def asked(line: str, text: str = "2 + 2?") -> Call:
     return Call(Request(LINES[line][1], (Message("system", "Be brief."), Message("user", text))))
 
 
-def always(fault: FaultKind, **settings: float) -> Profile:
-    return replace(Profile((FaultWindow(fault, 1.0),)), **settings)
+def always(fault: mock.FaultKind, **settings: float) -> mock.Profile:
+    return replace(mock.Profile((mock.FaultWindow(fault, 1.0),)), **settings)
 
 
 def http(status: str, headers: str, body: bytes) -> bytes:

@@ -48,7 +48,7 @@ from tests.lines import (
     talking,
 )
 
-pytestmark = [EACH_LINE, pytest.mark.wire]
+pytestmark = EACH_LINE
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ pytestmark = [EACH_LINE, pytest.mark.wire]
         ("rate_limit", RateLimited), ("server_error", Overloaded), ("overloaded", Overloaded),
         ("html", Overloaded), ("unauthorized", AuthenticationFailed), ("quota", QuotaExhausted),
         ("too_long", ContextLengthExceeded), ("reset", OutcomeUnknown), ("cut", OutcomeUnknown),
-        ("half_json", Malformed), ("error_in_200", Malformed), ("gzip_bomb", Malformed),
-        ("huge", Malformed),
+        ("half_json", Malformed), ("error_in_200", Malformed),
+        *(pytest.param(name, Malformed, marks=pytest.mark.wire) for name in ("gzip_bomb", "huge")),
     ],
 )  # fmt: skip
 async def test_each_fault_has_its_error(line, fault, expected):
@@ -165,6 +165,7 @@ async def test_another_protocol_on_the_wire_is_reported_at_once(line):
             await ask(asked(line))
 
 
+@pytest.mark.wire
 async def test_server_that_is_not_there_and_name_without_address_are_unreachable(line, monkeypatch):
     def lookup(*name: object, **how: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -178,12 +179,14 @@ async def test_server_that_is_not_there_and_name_without_address_are_unreachable
             monkeypatch.setattr(socket, "getaddrinfo", lookup)
 
 
+@pytest.mark.wire
 async def test_a_handshake_that_fails_is_unreachable(line):
     async with talking(b"\x00") as url, reached(line, url.replace("http:", "https:")) as ask:
         with pytest.raises(Unreachable):
             await ask(asked(line))
 
 
+@pytest.mark.wire
 async def test_a_certificate_that_nobody_vouches_for_stops_the_provider(line):
     async with MockServer(tls=untrusted()) as server, reached(line, server.url) as ask:
         text = rf"certificate of {server.url} is not trusted: self-signed .* SSL_CERT_FILE$"
@@ -192,6 +195,7 @@ async def test_a_certificate_that_nobody_vouches_for_stops_the_provider(line):
         assert "requests" not in server.counts()
 
 
+@pytest.mark.wire
 async def test_certificates_that_are_not_where_they_are_said_to_be_stop_the_provider(
     line, tmp_path, monkeypatch
 ):
@@ -201,6 +205,7 @@ async def test_certificates_that_are_not_where_they_are_said_to_be_stop_the_prov
             await ask(asked(line))
 
 
+@pytest.mark.wire
 async def test_a_base_url_that_mixes_up_http_and_https_is_named_with_its_mend(line):
     for tls, wrong, remedy in (
         (None, "https", "no TLS: write http://"),
@@ -221,6 +226,7 @@ NO_SUCH_PROTOCOL = bytes((21, 3, 3, 0, 2, 2, 120))
 
 
 @pytest.mark.parametrize(("scheme", "says"), [("http", SETTINGS), ("https", NO_SUCH_PROTOCOL)])
+@pytest.mark.wire
 async def test_a_server_of_http_2_alone_is_named_with_the_mend(line, scheme, says):
     async with talking(says) as at:
         url = at.replace("http", scheme)
@@ -244,6 +250,7 @@ def untrusted() -> ssl.SSLContext:
     return tls
 
 
+@pytest.mark.wire
 async def test_a_deadline_before_anything_was_sent_is_unbilled(line):
     with socket.socket() as deaf:
         # A listener whose queue is full takes no connection and refuses none.
@@ -259,6 +266,7 @@ async def test_a_deadline_before_anything_was_sent_is_unbilled(line):
                     await ask(asked(line))
 
 
+@pytest.mark.wire
 async def test_a_proxy_is_sent_the_whole_address(line):
     async with MockServer() as proxy:
         settings = replace(settings_for(line, "http://models.invalid"), proxy=proxy.url)
@@ -268,6 +276,7 @@ async def test_a_proxy_is_sent_the_whole_address(line):
         assert proxy.counts()["ok"] == 1
 
 
+@pytest.mark.wire
 async def test_proxy_that_is_away_is_named(line):
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
@@ -279,6 +288,7 @@ async def test_proxy_that_is_away_is_named(line):
         await ask.close()
 
 
+@pytest.mark.wire
 async def test_connections_open_a_few_at_a_time(line, monkeypatch):
     opening, most = 0, 0
     really = asyncio.BaseEventLoop.create_connection
@@ -370,6 +380,7 @@ HOLDS = b'"4 %s"' % FORMS["slashes escaped"].encode()
         *("400", "401", "500", "200", "start", "reply"),
     ],
 )
+@pytest.mark.wire
 async def test_a_key_that_comes_back_is_in_no_error_body_or_log(
     line, status, header, body, fault, message, caplog
 ):

@@ -47,7 +47,6 @@ async def served(*answers: bytes, connections: int = 1000):
         await client.close()
 
 
-@pytest.mark.wire
 async def test_headers_are_sent_once_and_given_ones_replace_ours():
     async with served(OK) as (client, url, requests):
         headers = {"User-Agent": "theirs", "Content-Length": "999", "Host": "elsewhere"}
@@ -57,7 +56,6 @@ async def test_headers_are_sent_once_and_given_ones_replace_ours():
     assert first == "post /v1/x http/1.1" and sorted(sent) == ["", "", *ours, "user-agent: theirs"]
 
 
-@pytest.mark.wire
 @pytest.mark.parametrize(
     ("fields", "opened"),
     [(ID, PROVEN), ("", PROVEN + 5), (f"{ID}connection: close\r\n", PROVEN + 5)],
@@ -100,7 +98,6 @@ FORMS = {
 }
 
 
-@pytest.mark.wire
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("piece", [1, 7, 10_000])
 async def test_each_form_of_an_answer_is_read_however_it_is_cut(form, piece):
@@ -120,7 +117,6 @@ async def test_each_form_of_an_answer_is_read_however_it_is_cut(form, piece):
     assert all(map(str.isprintable, answer.headers.values())), "no file takes half a character"
 
 
-@pytest.mark.wire
 async def test_trailer_fields_are_not_headers():
     raw = (
         b"HTTP/1.1 200 OK\r\nx-kind: head\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -131,7 +127,6 @@ async def test_trailer_fields_are_not_headers():
     assert (answer.body, answer.headers["x-kind"]) == (b"hi", "head")
 
 
-@pytest.mark.wire
 async def test_connection_that_does_not_open_frees_its_place():
     async with served(OK, connections=1) as (client, url, _), asyncio.timeout(60):
         for _ in range(2):
@@ -143,7 +138,6 @@ async def test_connection_that_does_not_open_frees_its_place():
         assert client.read(await client.send(Target("POST", url, {}), b"")).body == b"hi"
 
 
-@pytest.mark.wire
 async def test_request_waiting_for_a_connection_is_not_overtaken():
     answers = [http("200 OK", f"x-request-id: {n:020}\r\n", b"hi") for n in range(PROVEN + 4)]
     async with served(*answers, connections=1) as (client, url, requests):
@@ -167,7 +161,6 @@ async def test_request_waiting_for_a_connection_is_not_overtaken():
     assert bodies[PROVEN:] == [b"first", b"1", b"2", b"last"]
 
 
-@pytest.mark.wire
 async def test_a_deadline_starts_when_the_request_is_sent(monkeypatch):
     """The second request waits for the only connection, longer than its deadline."""
     loop, passed = asyncio.get_running_loop(), 0.0
@@ -200,7 +193,6 @@ async def test_a_deadline_starts_when_the_request_is_sent(monkeypatch):
     assert 90.0 <= second - first < 100.0
 
 
-@pytest.mark.wire
 async def test_an_answer_beyond_the_cap_is_cut_and_its_connection_closed():
     long = b"HTTP/1.1 200 OK\r\ncontent-length: 500000\r\n\r\n" + b"x" * 400_000
     async with served(long) as (client, url, _):
@@ -309,7 +301,6 @@ async def test_stale_answer_is_never_the_reply_to_another(line, lanes, every, ta
 
 
 @EACH_LINE
-@pytest.mark.wire
 async def test_the_call_before_one_answer_too_many_is_named(line, caplog):
     """It has a new id and arrives while a request is pending, whose answer is then one too many."""
     put_in = 12
@@ -328,12 +319,11 @@ async def test_the_call_before_one_answer_too_many_is_named(line, caplog):
         for n in range(put_in + 1):
             await ask(asked(line, f"question-{n}"))
         while "sent an answer that nobody had asked for" not in caplog.text:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         await ask(asked(line, "question-99"))
     assert f"cache show {asked(line, f'question-{put_in}').address[:12]}" in caplog.text
 
 
-@pytest.mark.wire
 async def test_each_call_of_a_connection_out_of_step_is_named_however_long_it_was():
     """All answers since the stray one are one behind; only the last comes unasked."""
     reports: list[tuple[str, tuple[str, ...]]] = []
@@ -355,7 +345,7 @@ async def test_each_call_of_a_connection_out_of_step_is_named_however_long_it_wa
         late.set()
         while not reports:
             await client.quiet_down()
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         await client.close()
     assert reports == [("lab", tuple(f"call {n}" for n in range(PROVEN - 1, last + 1)))]
 
@@ -364,7 +354,6 @@ LATE = http("408 Request Timeout", "connection: close\r\n", b"")
 """Message of load balancers to an idle connection."""
 
 
-@pytest.mark.wire
 @pytest.mark.parametrize(("behind", "logged"), [(LATE, False), (OK + LATE, True), (b"HT", True)])
 async def test_408_read_together_with_an_answer_is_harmless(behind, logged, caplog):
     """As after a suspended process. Data other than a 408, or before one, may be stale."""
@@ -381,7 +370,6 @@ def half(answer: bytes) -> bytes:
 
 
 @EACH_LINE
-@pytest.mark.wire
 @pytest.mark.parametrize("trusted", [True, False])
 async def test_data_between_calls_is_neither_answer_nor_fault(line, trusted, caplog):
     async with talkative(line, (lambda _: LATE) if trusted else half, 0.0, 12) as (ask, used):
@@ -394,7 +382,6 @@ async def test_data_between_calls_is_neither_answer_nor_fault(line, trusted, cap
 
 
 @EACH_LINE
-@pytest.mark.wire
 async def test_half_an_answer_while_a_request_is_out_makes_no_reply(line):
     """It is read as the start of the answer: at most once on each of the four connections."""
     async with talkative(line, half, 0.0) as (ask, _):
