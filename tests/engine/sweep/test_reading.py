@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import astuple, dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,11 @@ def rows(text: str) -> list[str]:
     return [f"{row.kind} | {row.agent} | {row.judge}" for row in sweep_file(text).sweep({}).rows]
 
 
+def reported(text: str) -> list[object]:
+    """Return, for each row, the names that reports show, and its axes."""
+    return [[*row.shown_names, *astuple(row.axes)] for row in sweep_file(text).sweep({}).rows]
+
+
 def loaded(text: str, **variables: str) -> object:
     return load_sweep(sweep_file(NAMED + text), variables)
 
@@ -108,6 +113,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "all roles": in_roles,
     "a name of one's own, whose model takes no temperature": in_roles,
     "rows": rows,
+    "rows as reports show them, with their axes": reported,
     "a text": lambda text: [parsed(text).value],
     "a flag": flagged,
     "a flag, behind the text that it changes": flagged,
@@ -155,12 +161,6 @@ def test_every_protocol_of_the_catalogue_needs_no_setting():
 def test_rows_with_equal_settings_are_one_row():
     one, other = Debate(WEAK, Agent("sim/it")), Debate(WEAK, Agent("sim/it"), rounds=2)
     assert len(report_rows([one, other])) == 1
-
-
-def test_a_model_has_its_short_name_only_where_no_other_ends_alike():
-    judges = map(StatedJudge, ("lab/m", "shop/M", "lab/n", "sim/weak"))
-    rows = report_rows(NaiveJudge(judge) for judge in judges)
-    assert [row.shown_judge for row in rows] == ["lab/m", "shop/M", "n", "sim/weak"]
 
 
 def test_a_protocol_that_hides_its_settings_is_told_apart_all_the_same():

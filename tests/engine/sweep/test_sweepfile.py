@@ -70,15 +70,6 @@ def told(file: Path, *flags: str) -> str:
     return str(fault.value).replace(f"{file}:", "s.yaml:")
 
 
-def test_every_role_of_a_model_is_named(written):
-    text = GRID.replace("sim/judge", "[sim/judge, sim/weak]")
-    assert read_sweep_file(written(text)).sweep({}).roles == (
-        ("sim/judge", "judge"),
-        ("sim/weak", "agent and judge"),
-        ("sim/strong", "agent"),
-    )
-
-
 def test_error_in_an_override_names_the_flag(written):
     assert told(written(GRID), "protocols.debate.rounds=0").startswith(
         "--set protocols.debate.rounds=0: protocols.debate.rounds: 0 is too few"
