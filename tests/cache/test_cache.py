@@ -28,6 +28,7 @@ from oversight.cache.call import (
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.entry import read_entry
 from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError
+from oversight.cache.reasoning import Tags
 from oversight.cache.reply import Reply
 from oversight.cache.shared_results import MAX_NOTES, TRIED, SharedResults
 from oversight.cache.store import MemoryStore
@@ -423,15 +424,84 @@ class Looked(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.together: list[int] = []
+        self.alone: list[str] = []
 
     def get_many(self, keys):
         self.together.append(len(keys))
         return super().get_many(keys)
 
     def get(self, key):
+        self.alone.append(key)
         if (value := super().get(key)) == b"damaged":
             raise DamagedEntry(key, "it is damaged")
         return value
+
+
+@pytest.mark.parametrize(("mode", "origin", "run", "expected"), [
+    ("use", "live A", "7", "live A 7"), ("use", "live A", "", "live A"), ("use", "", "7", ""),
+    ("refresh", "live A", "7", "live A 7-refresh"), ("refresh", "live A", "", "live A"),
+    ("refresh", "", "7", "simulated - 7-refresh"), ("off", "live A", "7", "live A 7"),
+])  # fmt: skip
+async def test_a_new_reply_says_where_it_came_from_and_for_which_run(mode, origin, run, expected):
+    store, paid = MemoryStore(), {"earlier"}
+    settings = {"identity": home, "origin": lambda call: origin, "run_id": run, "paid": paid}
+    cache = Cache(store, answers(), mode=mode, **settings)
+    reply = await cache(CALL)
+    assert reply == Reply("48", call=CALL.address, origin=expected) == await cache(CALL)
+    assert paid == {"earlier", CALL.address} and len(store) == (mode != "off")
+    if mode != "off":
+        paid.clear()
+        again = Cache(store, answers("36"), **settings)
+        assert (await again(CALL), paid) == (reply, set()), "a stored reply is not paid"
+
+
+async def test_replies_of_two_endpoints_and_models_are_kept_apart():
+    store, gate, here = MemoryStore(), Gate(), ["a"]
+    cache = Cache(store, gate, identity=lambda call: here[0])
+    other = CALL.changed(model="sim/weak")
+    tasks = []
+    for here[0], call, count in (("a", CALL, 2), ("b", CALL, 1), ("b", other, 1)):
+        tasks += [asyncio.create_task(cache(call)) for _ in range(count)]
+        for _ in range(9):
+            await asyncio.sleep(0)
+    held = [cache.held(model) for model in (CALL.model, other.model, "sim/none")]
+    assert (held, gate.asked, cache.waits) == ([3, 1, 0], 3, True)
+    gate.open.set()
+    await asyncio.wait(tasks)
+    expected = [store_key(call.address, place) for call, place in ((CALL, "a"), (CALL, "b"))]
+    assert list(store.keys()) == sorted([*expected, store_key(other.address, "b")])
+    assert cache.statistics == CacheStatistics(4, 0, 1, 3) and not cache.held(CALL.model)
+
+
+async def test_a_reply_that_came_otherwise_is_kept_once_and_a_refresh_replaces_it():
+    store = MemoryStore()
+
+    async def kept(mode: str, *texts: str) -> tuple[str, int]:
+        cache = Cache(store, answers("asked"), identity=home, mode=mode, run_id="7")
+        for text in texts:
+            origin = f"batch A {cache.token}"
+            await cache.keep(CALL, Reply(text, origin=origin))
+        ((key, value),) = store.items()
+        assert (await cache(CALL)).text == read_entry(key, value).reply().text
+        return read_entry(key, value).reply().text, cache.statistics.new
+
+    assert [await kept("use", "a", "b"), await kept("use", "c")] == [("a", 1), ("a", 0)]
+    assert await kept("refresh", "d", "e") == ("d", 1)
+    assert await kept("refresh", "f") == ("d", 0), "an earlier session of the refresh stored it"
+
+
+async def test_the_latest_replies_stay_in_memory_as_callers_get_them(monkeypatch):
+    store, tags = Looked(), Tags(("<plan>", "</plan>"))
+    monkeypatch.setattr("oversight.cache.cache.REPLIES_IN_MEMORY", 2)
+    made = [Call(CALL.request, (n,)) for n in range(3)]
+    await ask_all(Cache(store, answers("<plan>a</plan>b"), identity=home), made)
+    cache = Cache(store, answers(), identity=home, tags={CALL.model: tags}.get)
+    store.alone.clear()
+    texts = [(await cache(made[n])).text for n in (0, 1, 2, 1, 2, 0)]
+    assert texts == ["b"] * 6
+    assert store.alone == [store_key(made[n].address, "here/v1") for n in (0, 1, 2, 0)]
+    cache.forget([store_key(made[2].address, "here/v1")])
+    assert [(await cache(made[n])).text for n in (0, 2)] == ["b"] * 2 and len(store.alone) == 5
 
 
 async def test_calls_of_one_turn_are_looked_up_together_while_the_store_lacks_them():

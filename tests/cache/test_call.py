@@ -1,8 +1,6 @@
 """Calls: equal ones have one address, and any difference changes it. Replies: reasoning is
 separated (`reasoning.md`), and invisible characters are removed."""
 
-import math
-import pickle
 import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,26 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from oversight.cache.cached_attribute import MAX_RESULTS, cached_attribute, memoized
+from oversight.cache.cached_attribute import cached_attribute, memoized
 from oversight.cache.call import (
     Call,
     Message,
     Request,
     ResponseFormat,
     ToolSpec,
-    store_key,
     value_address,
-    with_repeat,
 )
 from oversight.cache.entry import new_entry, read_entry, read_reply, write_reply
 from oversight.cache.errors import AddressError
 from oversight.cache.normalize import MAX_MARKS, normalized
-from oversight.cache.reasoning import TAGS, Tags, looks_like_thought
+from oversight.cache.reasoning import TAGS, looks_like_thought
 from oversight.cache.reply import Outcome, Reply, Token, ToolCall
-from tests.cache.asking import FIRST, FULL, any_calls
+from tests.cache.asking import FULL, any_calls
 from tests.conftest import examples
 from tests.sessions import sessions
-from tests.tables import printed
+from tests.tables import expressions, printed
 
 SMALL = Call(Request("m", (Message("user", "hi"),)))
 
@@ -76,52 +72,15 @@ def test_every_field_of_every_part_moves_the_address(part, field):
     assert changed != part_value and holder(changed).address != holder(part_value).address
 
 
-# A change empties all users' stores: raise SCHEMA, and say so in the changelog.
-def test_addresses_are_those_that_stores_were_filled_with():
-    assert SMALL.address == "3d885474658cd5ad7a5228955bbcb3de3abec5eb0fc467f0206ad8e8a5f011e2"
-    assert FIRST.address == "00995c3ebf8fa3b90b2f989e7920e63ab0ff6468c5db1ea3c0734f43d9b56ae2"
-    assert FULL.address == "f4a6531733e66e5c0fd558dc300059aeee6e54ce505b30d4777a60c732af9217"
-    value = value_address(Message("user", "hi"))
-    assert value == "3cedd99478123b453ef04deedd03562d727039ffeb6aab578a3d704988158a47"
-    assert store_key(SMALL.address, "openai/v1") == SMALL.address + ".3602ff45eae03103"
-
-
-def test_equal_numbers_have_one_address():
-    zeros = [SMALL.changed(temperature=zero) for zero in (0, 0.0, -0.0)]
-    assert len({call.address for call in zeros}) == 1
-    assert SMALL.changed(top_p=1).address == SMALL.changed(top_p=1.0).address
-    assert zeros[0].address != SMALL.address, "left to the provider is not zero"
-
-
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("field", ["temperature", "top_p"])
-def test_a_number_that_is_not_finite_is_refused_by_name(field, number):
-    with pytest.raises(AddressError, match=f"^{field}: .*not a finite number") as refusal:
-        SMALL.changed(**{field: number})
-    assert refusal.value.field == field
-
-
-@pytest.mark.parametrize(
-    ("place", "call"),
-    [
-        ("model", SMALL.changed(model="m\ud800")),
-        ("messages[0].text", SMALL.changed(messages=(Message("user", "ab\udfff"),))),
-        ("stop[1]", SMALL.changed(stop=("", "\ud800"))),
-        ("tools[0].description", SMALL.changed(tools=(ToolSpec("a", "\ud800", "{}"),))),
-        ("response_format.schema", SMALL.changed(response_format=ResponseFormat("a", "\ud800"))),
-        (
-            "messages[0].tool_calls[0].arguments",
-            SMALL.changed(messages=(Message("user", "", (ToolCall("", "", "\ud800"),)),)),
-        ),
-    ],
-)
-def test_a_lone_surrogate_is_refused_by_its_place(place, call):
-    with pytest.raises(AddressError, match="lone surrogate") as refusal:
-        assert not call.address
-    assert refusal.value.field == place
-    with pytest.raises(AddressError) as refusal:
-        value_address(call.request)
-    assert refusal.value.field == place
+def refused(**changed: object) -> str:
+    """The place and the fault of a call that has no address, and of its request as a value."""
+    call, faults = SMALL.changed(**changed), list[AddressError]()
+    for address in (lambda: call.address, lambda: value_address(call.request)):
+        with pytest.raises(AddressError) as fault:
+            address()
+        faults.append(fault.value)
+    assert faults[0].field == faults[1].field
+    return str(faults[0])
 
 
 @given(any_calls, any_calls)
@@ -132,19 +91,6 @@ def test_addresses_are_equal_exactly_when_calls_are(one, other):
         assert len(address(one)) == 64 and set(address(one)) <= set("0123456789abcdef")
 
 
-def test_draws_of_different_layers_do_not_collide():
-    calls_made: list[Call] = []
-
-    def ask(call):
-        calls_made.append(call)
-
-    with_repeat(with_repeat(ask, 1), 2)(SMALL)
-    with_repeat(with_repeat(ask, 2), 1)(SMALL)
-    with_repeat(ask, 1)(SMALL)
-    assert [call.draw for call in calls_made] == [(1, 2), (2, 1), (1,)]
-    assert len({call.address for call in calls_made}) == 3
-
-
 @dataclass(frozen=True)
 class Plain:
     size: float
@@ -153,23 +99,6 @@ class Plain:
 @dataclass(frozen=True)
 class Fancy:
     size: float
-
-
-def test_the_class_of_a_value_is_part_of_its_address():
-    assert value_address(Plain(1)) != value_address(Fancy(1))
-    assert value_address(Plain(1)) == value_address(Plain(1.0))
-
-
-@pytest.mark.parametrize(
-    ("stranger", "message"),
-    [
-        *((bad, r"\[1\]: a \w+ has no address") for bad in (object(), len, [1], {}, b"", Plain)),
-        *((Plain(bad), r"\[1\]\.size: .* no") for bad in (math.nan, math.inf, -math.inf)),
-    ],
-)
-def test_values_without_stable_form_have_no_address(stranger, message):
-    with pytest.raises(AddressError, match=f"^{message}"):
-        value_address((Plain(1.0), stranger))
 
 
 COMPUTED: list[object] = []
@@ -192,44 +121,6 @@ class Word:
         return self.text * count + after
 
 
-@pytest.fixture(autouse=True)
-def nothing_computed() -> None:
-    COMPUTED.clear()
-
-
-def test_each_result_is_computed_once_for_the_same_arguments():
-    word = Word("yes")
-    for _ in range(2):
-        results = word.length, word.times(1), word.times(2), word.times(2, after="!")
-        assert results == (3, "yes", "yesyes", "yesyes!")
-    assert COMPUTED == ["yes", (1, ""), (2, ""), (2, "!")]
-
-
-def test_equal_values_cache_results_separately_and_outside_of_their_value():
-    word, same = Word("yes"), Word("yes")
-    assert word.times(1) == same.times(1) and COMPUTED == [(1, ""), (1, "")]
-    assert (word, hash(word), repr(word)) == (Word("yes"), hash(Word("yes")), "Word(text='yes')")
-    assert pickle.loads(pickle.dumps(word)) == word
-
-
-def test_failed_computation_is_retried():
-    for _ in range(2):
-        with pytest.raises(ValueError, match="-1") as raised:
-            Word("yes").times(-1)
-        assert raised.value.__context__ is None
-    assert len(COMPUTED) == 2
-
-
-def test_number_of_cached_results_is_bounded():
-    word = Word("yes")
-    for count in range(MAX_RESULTS + 1):
-        word.times(count)
-    word.times(MAX_RESULTS)
-    assert len(COMPUTED) == MAX_RESULTS + 1
-    word.times(0)
-    assert len(COMPUTED) == MAX_RESULTS + 2
-
-
 HARMONY = "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>{}"
 
 
@@ -246,9 +137,11 @@ def scored(text: str, *texts: str, reasoning: str = "") -> str:
     return " | ".join(token.text for token in reply.logprobs) or "none"
 
 
-@sessions(Path(__file__).with_name("reasoning.md"))
-def test_reasoning_is_separated_from_text(session, request):
-    session.check(request, printed(globals()))
+@sessions(*(Path(__file__).with_name(name) for name in ("reasoning.md", "call.md")))
+def test_calls_and_reasoning_follow_from_plain_values(session, request):
+    names = dict(globals())
+    shown = expressions if session.file.stem == "call" else printed
+    session.check(request, shown(names), names)
 
 
 OTHERS = ("analysis", "assistantfinal", "<ANSWER>", "</answer>", "<|message|>", "İ")
@@ -299,26 +192,8 @@ def test_a_reply_stored_before_is_split_when_it_is_read():
         assert older.imported().outcome == outcome
 
 
-def test_a_model_may_have_extra_tags():
-    """A cut reply without them is all thoughts: the prompt of such a model opens them."""
-    tags = Tags(("<plan>", "</plan>"))
-    for outcome in ("ok", "truncated"):
-        stored = Reply("<plan>a</plan>d", outcome=outcome)
-        spoken = stored.split(tags)
-        assert (stored.text, spoken.text, spoken.reasoning) == ("<plan>a</plan>d", "d", "a")
-        assert spoken.split(tags) == spoken
-    cut = Reply("Am I", outcome="truncated")
-    assert (cut.text, cut.split(tags).text, cut.split(tags).reasoning) == ("Am I", "", "Am I")
-
-
 def tokens(*texts: str) -> tuple[Token, ...]:
     return tuple(Token(text, -0.1) for text in texts)
-
-
-def test_characters_that_nobody_sees_are_dropped_and_counted():
-    hidden = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u202e\u2066\u180e\u034f\ufe0f\U000e0041\u3164"
-    assert normalized(f"<tu{hidden}rn>") == ("<turn>", len(hidden))
-    assert normalized("e\u0301 and é") == ("é and é", 0) and normalized("plain") == ("plain", 0)
 
 
 @given(st.text() | st.text("\u0301\u0344\u0f73\ufb2a", min_size=MAX_MARKS))
@@ -332,10 +207,3 @@ def test_long_runs_of_marks_are_cut():
     """Marks in this order would take minutes to sort."""
     text, hidden = normalized("e" + "\u0301\u0316" * 500_000)
     assert len(text) <= MAX_MARKS + 1 and hidden == 1_000_000 - MAX_MARKS
-
-
-def test_a_reply_is_folded_wherever_it_comes_from():
-    """Also for a store that others have filled; the call's address stays."""
-    assert Reply("So\u200b it is.") == Reply("So it is.", hidden=1)
-    stored = '{"text":"So\u200b it is."}'.encode()
-    assert read_reply("key", stored, "address") == Reply("So it is.", call="address", hidden=1)

@@ -56,13 +56,10 @@ def test_differences_are_empty_exactly_for_equal_calls(one, other):
 TYPO = f"{WORDS[:80]}!{WORDS[81:]}"
 
 
-@pytest.mark.parametrize(
-    ("changed", "diff"),
-    [
-        ({"temperature": 0.7}, "temperature 0.4 -> 0.7"),
-        ({"messages": said(TYPO, "Speak.")}, "messages[0].text differs at character 80: "),
-    ],
-)
+@pytest.mark.parametrize(("changed", "diff"), [
+    ({"temperature": 0.7}, "temperature 0.4 -> 0.7"),
+    ({"messages": said(TYPO, "Speak.")}, "messages[0].text differs at character 80: "),
+])  # fmt: skip
 def test_changed_call_is_found_among_similar_questions(changed, diff):
     cuts = [text[:n] + "?" for text in (WORDS, TYPO) for n in range(5, 90, 5)]
     others = [ASKED.changed(messages=said(cut, "Speak.")) for cut in cuts]

@@ -151,11 +151,9 @@ async def test_rows_that_differ_are_told_apart(rows):
 
 
 async def test_a_chain_counts_what_is_asked_at_once_as_one_step():
-    protocols = (
-        NaiveJudge(JUDGE),
-        Debate(JUDGE, AGENT, rounds=2),
-        Debate(JUDGE, AGENT, rounds=2, simultaneous=False),
-    )
+    protocols = (NaiveJudge(JUDGE), Debate(JUDGE, AGENT, rounds=2), Debate(
+        JUDGE, AGENT, rounds=2, simultaneous=False,
+    ))  # fmt: skip
     steps = (await dry_run.chains(sweep_of(*protocols), PRESETS)).values()
     agent, judge = (AGENT.model,), (JUDGE.model,)
     assert [*steps] == [[judge], [2 * agent, 2 * agent, judge], [*[agent] * 4, judge]]

@@ -44,17 +44,13 @@ COIN = random.Random(4)
 CALLS = "composed twice, its calls differ: take randomness from ask"
 
 
-@pytest.mark.parametrize(
-    ("notes", "numbers", "message"),
-    [
-        (repeat(2), repeat(1), ""),
-        (count(1), repeat(1), f"{CALLS} (messages"),
-        (chain([3], repeat(2)), repeat(1), f"{CALLS} (2 calls, 3 before)"),
-        ((COIN.randrange(1, 3) for _ in count()), repeat(1), CALLS),
-        (chain(repeat(2, COMPOSED), [3]), repeat(1), CALLS),
-        (repeat(2), count(), "composed twice, its verdicts differ"),
-    ],
-)
+@pytest.mark.parametrize(("notes", "numbers", "message"), [
+    (repeat(2), repeat(1), ""), (count(1), repeat(1), f"{CALLS} (messages"),
+    (chain([3], repeat(2)), repeat(1), f"{CALLS} (2 calls, 3 before)"),
+    ((COIN.randrange(1, 3) for _ in count()), repeat(1), CALLS),
+    (chain(repeat(2, COMPOSED), [3]), repeat(1), CALLS),
+    (repeat(2), count(), "composed twice, its verdicts differ"),
+])  # fmt: skip
 def test_first_cell_that_is_not_repeatable_fails(notes, numbers, message, monkeypatch):
     monkeypatch.setattr(Own, "notes", notes, raising=False)
     monkeypatch.setattr(Own, "numbers", numbers, raising=False)

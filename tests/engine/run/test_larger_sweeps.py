@@ -51,15 +51,10 @@ def test_run_after_others_records_what_a_fresh_run_records(before, place, comman
     assert (again.code, again.out) == (0, grown.out) and "calls (0 sent, " in again.err
 
 
-@pytest.mark.parametrize(
-    ("case", "words", "expected"),
-    [
-        ("elsewhere", MORE[:2], True),
-        ("deleted", MORE[:2], False),
-        ("in both", MORE[:2], False),
-        ("elsewhere", ("--set", "agents.model=sim/medium", "--set", "protocols=propaganda"), False),
-    ],
-)
+@pytest.mark.parametrize(("case", "words", "expected"), [
+    ("elsewhere", MORE[:2], True), ("deleted", MORE[:2], False), ("in both", MORE[:2], False),
+    ("elsewhere", ("--set", "agents.model=sim/medium", "--set", "protocols=propaganda"), False),
+])  # fmt: skip
 def test_another_store_with_the_replies_is_named_before_the_first_call(
     case, words, expected, place, command, finished, caplog
 ):

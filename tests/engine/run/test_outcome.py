@@ -33,12 +33,9 @@ def line(cell: Cell, end: Verdict | Failure) -> bytes:
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 failures = st.builds(Failure, texts, texts, texts, texts)
-scalars = (
-    texts
-    | st.integers(-(2**53), 2**53)
-    | st.booleans()
-    | st.floats(allow_nan=False, allow_infinity=False)
-)
+scalars = (texts | st.integers(-(2**53), 2**53) | st.booleans() | st.floats(
+    allow_nan=False, allow_infinity=False,
+))  # fmt: skip
 measures = st.dictionaries(texts, scalars, max_size=3).map(lambda values: tuple(values.items()))
 captured = st.just(1.0) | st.floats(1e-9, 1)
 turns = st.builds(
@@ -111,13 +108,10 @@ def test_every_setting_that_changes_an_outcome_changes_the_identity_of_the_sweep
 
 
 @pytest.mark.wire
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(PLAIN), verdicts() | failures),
-        max_size=6,
-        unique_by=lambda cell_and_end: cell_and_end[0].place,
-    )
-)
+@given(st.lists(
+    st.tuples(st.sampled_from(PLAIN), verdicts() | failures), max_size=6,
+    unique_by=lambda cell_and_end: cell_and_end[0].place,
+))  # fmt: skip
 def test_an_outcome_is_the_same_from_the_database(tmp_path_factory, cells):
     path, direct = tmp_path_factory.mktemp("run") / "s", dict[int, OutcomeRecord]()
     with folder(path) as run:

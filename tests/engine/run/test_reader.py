@@ -1,6 +1,7 @@
 """A run folder is data: it can be read without its code, store or machine, and no name in it is
 executed, connected to or waited for."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -14,12 +15,19 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.errors import StoreError
 from oversight.cache.sqlite import STEPS, open_untrusted
 from oversight.engine.errors import RunFolderError
-from oversight.engine.run.reader import RunReader
+from oversight.engine.run.reader import (
+    Place,
+    RunReader,
+)
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
+from oversight.protocols.judges.stated import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.scores import applicable
 from tests.command_line import Command
 from tests.own_protocol import STEEL
 from tests.run_folders import noted
+from tests.world import THREE, shipment, sweep
 
 SWEEP = """\
 name: own
@@ -155,3 +163,17 @@ def test_listing_replies_of_a_run_reports_a_lost_call(finished):
         db.execute("UPDATE calls SET call = 1000 WHERE call = 1")
     with RunReader(finished.folder) as run, pytest.raises(RunFolderError, match="call 1 is miss"):
         run.keys()
+
+
+def test_place_of_a_cell_and_its_row_problem_draw_and_side_follow_from_each_other():
+    """With problems of two and of three answers."""
+    grid = sweep(NaiveJudge(StatedJudge("sim/a")), NaiveJudge(StatedJudge("sim/b")), draws=3)
+    grid = dataclasses.replace(grid, problems=(shipment(0), THREE, shipment(1)))
+    reader = RunReader(Path("none"))
+    reader.__dict__ |= {"sweep": grid, "problems": grid.problems}
+    for cell in grid.cells():
+        at = Place(grid.rows.index(cell.row), grid.problems.index(cell.problem), cell.draw)
+        assert reader.where(cell.place) == (at, cell.side)
+        assert reader.worlds(at)[cell.side] == cell.place
+        assert len(reader.worlds(at)) == len(cell.problem.values)
+    assert reader.scores == tuple(applicable(3)) != tuple(applicable(2))

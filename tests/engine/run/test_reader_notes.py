@@ -43,17 +43,13 @@ def test_a_note_is_added_read_and_removed(reader: RunReader) -> None:
         remove_note(reader, first.id)
 
 
-@pytest.mark.parametrize(
-    ("turn", "kind", "text", "cause"),
-    [
-        ("", "praise", "x", "unknown kind of note 'praise'"),
-        ("C1", "quote", "x", "unknown turn 'C1': name the world and the turn, as A1"),
-        ("A", "quote", "x", "unknown turn 'A'"),
-        ("A²", "quote", "x", "unknown turn 'A²'"),
-        ("", "quote", "  ", "1 to 2,000 characters; this one has 2"),
-        ("", "quote", "x" * (MAX_NOTE + 1), "this one has 2,001"),
-    ],
-)
+@pytest.mark.parametrize(("turn", "kind", "text", "cause"), [
+    ("", "praise", "x", "unknown kind of note 'praise'"),
+    ("C1", "quote", "x", "unknown turn 'C1': name the world and the turn, as A1"),
+    ("A", "quote", "x", "unknown turn 'A'"), ("A²", "quote", "x", "unknown turn 'A²'"),
+    ("", "quote", "  ", "1 to 2,000 characters; this one has 2"),
+    ("", "quote", "x" * (MAX_NOTE + 1), "this one has 2,001"),
+])  # fmt: skip
 def test_a_bad_note_is_refused(reader, turn, kind, text, cause):
     with pytest.raises(UsageError, match=cause):
         add_note(reader, PLACE, turn, kind, text)

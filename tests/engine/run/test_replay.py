@@ -30,15 +30,11 @@ def test_another_verdict_is_named(command, finished):
     assert "the code of its row is unchanged" in replay.err
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("log.txt", "The log."),
-        ("log.txt", "\n The log.\n"),
-        ("rows.jsonl", '{"id": 1, "article": "The log."}\n'),
-        ("rows.jsonl", '{"id": 1, "article": {"text": " The log.\\n"}}\n'),
-    ],
-)
+@pytest.mark.parametrize(("name", "content"), [
+    ("log.txt", "The log."), ("log.txt", "\n The log.\n"),
+    ("rows.jsonl", '{"id": 1, "article": "The log."}\n'),
+    ("rows.jsonl", '{"id": 1, "article": {"text": " The log.\\n"}}\n'),
+])  # fmt: skip
 def test_a_source_text_is_restored_from_a_file_of_any_form(tmp_path, name, content):
     problem = structs.replace(APPLES, question=structs.replace(CRATES, passage="The log."))
     (tmp_path / name).write_text(content)
@@ -56,20 +52,14 @@ def with_field(value: Any, path: str, new: object) -> Any:
     return structs.replace(value, **{name: part})
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "label"),
-    [
-        ("outcome.transcript.turns.0.conceded", True, "turn 1"),
-        ("outcome.judgements.0.text", "B.", "judgement 1"),
-        ("calls.1.model", "sim/other", "call 2"),
-        ("calls.1.settings", "{}", "call 2"),
-        ("calls.1.cost.stop_reason", "elsewhere", "call 2"),
-        ("calls.1.cost.served", "other-1", "call 2"),
-        ("calls.1.cost.identity", "another endpoint", "call 2"),
-        ("calls.1.cost.input_tokens", 7, "call 2"),
-        ("calls.1.cost.cache_read_tokens", 7, "call 2"),
-    ],
-)
+@pytest.mark.parametrize(("path", "value", "label"), [
+    ("outcome.transcript.turns.0.conceded", True, "turn 1"),
+    ("outcome.judgements.0.text", "B.", "judgement 1"), ("calls.1.model", "sim/other", "call 2"),
+    ("calls.1.settings", "{}", "call 2"), ("calls.1.cost.stop_reason", "elsewhere", "call 2"),
+    ("calls.1.cost.served", "other-1", "call 2"),
+    ("calls.1.cost.identity", "another endpoint", "call 2"),
+    ("calls.1.cost.input_tokens", 7, "call 2"), ("calls.1.cost.cache_read_tokens", 7, "call 2"),
+])  # fmt: skip
 def test_another_field_is_named_with_both_values(path, value, label, command, finished):
     """Also in a cell that failed at its provider, whose calls are not asked again."""
     with closing(RunDatabase(finished.folder)) as database:

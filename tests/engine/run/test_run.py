@@ -89,11 +89,9 @@ def test_a_store_that_lost_replies_is_reported_before_they_are_paid_again(place,
 def test_a_result_that_cannot_be_written_is_reported_without_a_traceback(place):
     with open("/dev/full", "w") as full:
         process = starting.run(
-            [sys.executable, "-m", "oversight.engine", "run", "small.yaml"],
-            cwd=place,
-            stdout=full,
+            [sys.executable, "-m", "oversight.engine", "run", "small.yaml"], cwd=place, stdout=full,
             env=environment({"OVERSIGHT_STORE": str(place / "store")}),
-        )
+        )  # fmt: skip
     assert process.returncode == 3
     assert "the result could not be written: No space left on device" in process.stderr
     assert "Traceback" not in process.stderr and "Exception" not in process.stderr

@@ -90,10 +90,8 @@ def test_shown_verdicts_agree_with_the_outcomes(place, command):
 def test_closed_pipe_of_a_report_is_not_an_error(finished):
     process = subprocess.Popen(
         [sys.executable, "-m", "oversight.engine", "report", str(finished.folder)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
     assert process.stdout and process.stderr
     process.stdout.close()
     assert process.stderr.read() == b""

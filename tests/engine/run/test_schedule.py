@@ -1,26 +1,34 @@
 """Rules of all schedules, and of each: passes, first cells and pauses."""
 
 import asyncio
-import itertools
 import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oversight.cache.call import Call
-from oversight.engine.errors import Interrupted, InvalidRequest, Pending
+from oversight.engine.errors import Interrupted, Pending
 from oversight.engine.run.lanes import attempt_noted, run_lanes
 from oversight.engine.run.later import Passes
 from oversight.engine.run.record.values import CellEnd, RecordedCell
-from oversight.engine.run.schedule import FAILED_ALIKE, FIRST_CELLS, InOrder, Schedule, StagedStart
+from oversight.engine.run.schedule import (
+    FAILED_ALIKE,
+    FIRST_CELLS,
+    InOrder,
+    Schedule,
+    StagedStart,
+)
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols import NaiveJudge, StatedJudge
 from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.fakes import Scripted
+from tests.sessions import sessions
+from tests.tables import printed
 from tests.virtual import run
 from tests.world import sweep
 
@@ -46,22 +54,16 @@ class Replies:
 
 Make = Callable[[Callable[[], Iterator[Cell]], Replies], Schedule[Cell, RecordedCell]]
 ORDERS: dict[str, Make] = {
-    "plain": lambda missing, later: InOrder(missing()),
-    "passes": lambda missing, later: Passes(missing, later.begin),
-    "first cells": lambda missing, later: StagedStart(
-        InOrder(missing()), ROWS, None, total=len(GRID)
-    ),
-    "one first cell": lambda missing, later: StagedStart(
-        InOrder(missing()), ROWS, None, first_cells=1
-    ),
-    "pauses": lambda missing, later: StagedStart(InOrder(missing()), ROWS, first_cells=None),
-    "paused first cells": lambda missing, later: StagedStart(
-        InOrder(missing()), ROWS, total=len(GRID)
-    ),
-    "paused passes": lambda missing, later: StagedStart(
-        Passes(missing, later.begin), ROWS, first_cells=None
-    ),
-}
+    "plain": lambda missing, later: InOrder(missing()), "passes": lambda missing,
+    later: Passes(missing, later.begin), "first cells": lambda missing,
+    later: StagedStart(InOrder(missing()), ROWS, None, total=len(GRID)),
+    "one first cell": lambda missing,
+    later: StagedStart(InOrder(missing()), ROWS, None, first_cells=1), "pauses": lambda missing,
+    later: StagedStart(InOrder(missing()), ROWS, first_cells=None),
+    "paused first cells": lambda missing,
+    later: StagedStart(InOrder(missing()), ROWS, total=len(GRID)), "paused passes": lambda missing,
+    later: StagedStart(Passes(missing, later.begin), ROWS, first_cells=None),
+}  # fmt: skip
 
 
 def ended_in(outcome: CellEnd) -> RecordedCell:
@@ -103,11 +105,9 @@ class Work:
         self.kept[cell.place] = end
 
     def run(self, lanes: int = 8) -> None:
-        run(
-            run_lanes(
-                self.schedule, self.attempt, self.keep, lanes=lanes, stop_token=self.stop_token
-            )
-        )
+        run(run_lanes(
+            self.schedule, self.attempt, self.keep, lanes=lanes, stop_token=self.stop_token,
+        ))  # fmt: skip
 
 
 @orders
@@ -116,7 +116,7 @@ def test_every_order_hands_out_each_cell_once_and_ends_for_all_lanes(make, lanes
     work = Work(make, lambda cell, before: VERDICT)
     work.run(lanes)
     assert sorted(work.kept) == list(range(len(GRID))) and set(work.begun.values()) == {1}
-    assert work.most <= lanes
+    assert work.most <= lanes and work.stop_token.last_cells
 
 
 @orders
@@ -212,37 +212,47 @@ def test_a_row_that_is_never_readable_is_paused_and_the_others_go_on():
     assert len(results) == len(grid) and halt is None
 
 
-@pytest.mark.parametrize(("details", "paused"), [("abcdefgh", False), ("12345678", True)])
-def test_only_failures_of_one_cause_pause_a_row_and_numbers_do_not_count(details, paused):
-    numbers = itertools.count()
-
-    def fails(call: Call) -> str:
-        raise InvalidRequest("refused by " + details[next(numbers) % 8])
-
-    grid = sweep(NaiveJudge(GOOD), problems=20)
-    results, halt, _ = watched(grid, fails)
-    assert (len(results) < len(grid), halt is not None) == (paused, paused)
+def alike(*messages: object, kind: str = "InvalidRequest") -> list[Failure]:
+    return [Failure(kind, f"refused by {message}") for message in messages]
 
 
-def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same_cause():
-    row = ROWS[0]
-    alike, other = Failure("unreadable", "x"), Failure("ContextLengthExceeded", "y")
+def paused(before: list[Failure | None], *ends: CellEnd) -> str:
+    """How many of 20 cells begin before their row is paused, and why; before: earlier outcomes."""
+    cells = [cell for cell in GRID.cells() if cell.row is ROWS[0]][:20]
+    earlier: Any = [(ROWS[0], end) for end in before]
+    schedule, results = StagedStart(InOrder(cells), ROWS, earlier), dict[int, RecordedCell]()
+    left = iter([*ends, *[VERDICT.outcome] * 20])
 
-    def after(first: Failure, *succeeded: None) -> int:
-        """Cells of the row that begin, one at a time."""
-        earlier: Any = [(row, end) for end in (*[alike] * FAILED_ALIKE, *succeeded)]
-        schedule = StagedStart(InOrder(c for c in GRID.cells() if c.row is row), ROWS, earlier)
-        started = 0
+    async def attempted(cell: Cell) -> RecordedCell:
+        return ended_in(next(left))
 
-        async def attempted(cell: Cell) -> RecordedCell:
-            nonlocal started
-            started += 1
-            return ended_in(first)
+    def keep(cell: Cell, end: RecordedCell) -> None:
+        results[cell.place] = end
 
-        run(run_lanes(schedule, attempted, lambda cell, end: None, lanes=1, stop_token=StopToken()))
-        return started
+    run(run_lanes(schedule, attempted, keep, lanes=1, stop_token=StopToken()))
+    halt = schedule.halt(cell for cell in cells if cell.place not in results)
+    return f"{len(results)}: {halt or 'all'}"
 
-    assert (after(alike), after(other), after(alike, None)) == (1, FAILED_ALIKE, len(GRID) // 2)
+
+@sessions(Path(__file__).with_name("pauses.md"))
+def test_a_row_is_paused_after_failures_of_one_cause_alone(session, request):
+    names = dict(globals())
+    session.check(request, printed(names), names)
+
+
+def test_last_tenth_goes_by_the_mean_time_of_a_row():
+    """Row 0 has taken more time in all, and row 1 more for each cell."""
+    rows = [[cell for cell in GRID.cells() if cell.row is row] for row in ROWS]
+    mixed = [*rows[0][:33], *rows[1][:3], rows[0][33], rows[1][3], rows[0][34], rows[1][4]]
+    schedule, started = StagedStart(InOrder(mixed), ROWS, first_cells=None, total=40), list[int]()
+
+    async def timed(cell: Cell) -> RecordedCell:
+        started.append(ROWS.index(cell.row))
+        await asyncio.sleep(1 + 4 * started[-1])
+        return VERDICT
+
+    run(run_lanes(schedule, timed, lambda cell, end: None, lanes=1, stop_token=StopToken()))
+    assert started == [*[0] * 33, *[1] * 3, 1, 1, 0, 0]
 
 
 @pytest.mark.parametrize("has_steps", [True, False])

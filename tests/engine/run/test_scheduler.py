@@ -264,16 +264,12 @@ def odd(gives: Callable[[Transcript], object]) -> CellOutcome:
     return run(attempt(structs.replace(cell, row=row), Scripted(lambda call: SURE)))
 
 
-@pytest.mark.parametrize(
-    "gives",
-    [
-        lambda transcript: None,
-        lambda transcript: (0.5, 0.5),
-        *(partial(Verdict, probs) for probs in ((1.0,), (0.2, 0.2, 0.6), (0.9, 0.2), (0.5, 0.2))),
-        *(partial(Verdict, probs) for probs in ((1.2, -0.2), (np.nan, 0.5), ("0.5", "half"))),
-        *(partial(Verdict, (1.0, 0.0), measures=(("loss", it),)) for it in (np.nan, object())),
-    ],
-)
+@pytest.mark.parametrize("gives", [
+    lambda transcript: None, lambda transcript: (0.5, 0.5),
+    *(partial(Verdict, probs) for probs in ((1.0,), (0.2, 0.2, 0.6), (0.9, 0.2), (0.5, 0.2))),
+    *(partial(Verdict, probs) for probs in ((1.2, -0.2), (np.nan, 0.5), ("0.5", "half"))),
+    *(partial(Verdict, (1.0, 0.0), measures=(("loss", it),)) for it in (np.nan, object())),
+])  # fmt: skip
 def test_invalid_verdict_fails_its_cell_before_it_reaches_a_figure(gives):
     outcome = odd(gives)
     assert isinstance(outcome, Failure) and outcome.kind == "crash"

@@ -100,15 +100,12 @@ async def test_doctor_sends_no_key_to_an_address_in_a_file_next_to_the_sweep(tmp
     assert [check.fine for check in checks] == [True, False] and "not sent there" in checks[-1].text
 
 
-@pytest.mark.parametrize(
-    ("url", "variable", "allowed"),
-    [
-        ("http://lab.example:1/v1", "", False),
-        ("http://lab.example:1/v1", "http://other.example:1/v1", False),
-        ("http://lab.example:1/v1", "http://lab.example:1/v1", True),
-        ("https://api.openai.com/v1", "", True),
-    ],
-)
+@pytest.mark.parametrize(("url", "variable", "allowed"), [
+    ("http://lab.example:1/v1", "", False),
+    ("http://lab.example:1/v1", "http://other.example:1/v1", False),
+    ("http://lab.example:1/v1", "http://lab.example:1/v1", True),
+    ("https://api.openai.com/v1", "", True),
+])  # fmt: skip
 def test_an_address_of_a_folder_is_asked_only_if_the_user_names_it(url, variable, allowed):
     variables = {"OPENAI_API_KEY": "sk-mine", "OPENAI_BASE_URL": variable}
     why = settings_of("openai", variables, base_url=url, foreign=True).refused
@@ -127,15 +124,11 @@ def test_credentials_of_this_machine_go_nowhere_that_only_a_file_sends_them(tmp_
     assert not settings_of("compatible/lab", environment(tmp_path)).refused
 
 
-@pytest.mark.parametrize(
-    ("model", "identity"),
-    [
-        ("openai/gpt-4o", "openai chat.completions v1"),
-        ("openai/gpt-4o", "openai responses v1"),
-        ("anthropic/claude-haiku-4-5", "anthropic messages 2023-06-01"),
-        ("compatible/lab/x", "anthropic messages 2023-06-01"),
-    ],
-)
+@pytest.mark.parametrize(("model", "identity"), [
+    ("openai/gpt-4o", "openai chat.completions v1"), ("openai/gpt-4o", "openai responses v1"),
+    ("anthropic/claude-haiku-4-5", "anthropic messages 2023-06-01"),
+    ("compatible/lab/x", "anthropic messages 2023-06-01"),
+])  # fmt: skip
 def test_a_sweep_file_alone_makes_no_address_a_vendors(tmp_path, monkeypatch, model, identity):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-mine")

@@ -80,13 +80,10 @@ def test_the_tree_of_errors_names_every_class():
 
 
 @pytest.mark.wire
-@pytest.mark.parametrize(
-    ("provider", "files"),
-    [
-        ("compatible/lab", 64), pytest.param("compatible/lab", 256, marks=pytest.mark.nightly),
-        pytest.param("openai", 64, marks=pytest.mark.nightly), ("openai", 256),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("provider", "files"), [
+    ("compatible/lab", 64), pytest.param("compatible/lab", 256, marks=pytest.mark.nightly),
+    pytest.param("openai", 64, marks=pytest.mark.nightly), ("openai", 256),
+])  # fmt: skip
 def test_with_few_open_files_nothing_that_was_answered_is_lost(tmp_path, files, provider):
     with Vendor(latency=1.0 if files == 256 else 0.2) as vendor:
         bench = bench_of(tmp_path, vendor.url, provider, (files, files))

@@ -84,14 +84,11 @@ def spoken(place: int, words: str = "so it is") -> RecordedCell:
         Turn("Ghost", "I concede", Answer("Z", "no answer of it"), "", conceded=True),
     )  # fmt: skip
     verdict = Verdict(
-        (0.7, 0.3),
-        Transcript(question, turns),
+        (0.7, 0.3), Transcript(question, turns),
         (Judgement((0.7, 0.3), calls[3].address, calls[3].text, 0.75), Judgement((0.7, 0.3))),
-        (("splits", 2), ("label", 0.5), ("free", "A"), ("sound", True)),
-        ((0.6, 0.4), (0.8, 0.2)),
-        ((0.5, 0.9), (0.1, 0.5)),
-        (UnreadReply("Judge", "no statement", calls[2].address),),
-    )
+        (("splits", 2), ("label", 0.5), ("free", "A"), ("sound", True)), ((0.6, 0.4), (0.8, 0.2)),
+        ((0.5, 0.9), (0.1, 0.5)), (UnreadReply("Judge", "no statement", calls[2].address),),
+    )  # fmt: skip
     beliefs = (
         RecordedJudgement(
             "rating", "a/weak stated", 1, (0.7, 0.3), calls[1].address, a.label, "it holds",
@@ -249,16 +246,12 @@ def torn(file: Path) -> None:
     file.write_bytes(content[:4096] + b"\xff" * 4096 * 7 + content[4096 * 8 :])
 
 
-@pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        (lambda file: changed(file, "PRAGMA user_version=99"), "is of format 99"),
-        (lambda file: changed(file, "PRAGMA application_id=99"), "is not the database of a run"),
-        (lambda file: file.write_bytes(b"PK\3\4" * 40), "is not the database of a run"),
-        (lambda file: os.truncate(file, 5 * 4096 + 1), "is damaged"),
-        (torn, "is damaged"),
-    ],
-)
+@pytest.mark.parametrize(("spoil", "reason"), [
+    (lambda file: changed(file, "PRAGMA user_version=99"), "is of format 99"),
+    (lambda file: changed(file, "PRAGMA application_id=99"), "is not the database of a run"),
+    (lambda file: file.write_bytes(b"PK\3\4" * 40), "is not the database of a run"),
+    (lambda file: os.truncate(file, 5 * 4096 + 1), "is damaged"), (torn, "is damaged"),
+])  # fmt: skip
 def test_damaged_run_is_refused_by_name(tmp_path, spoil, reason):
     file = tmp_path / RUN_DB
     written(tmp_path, [spoken(place) for place in range(12)])
@@ -297,11 +290,9 @@ def columns() -> list[tuple[str, str, bool]]:
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(";".join(TABLES))
         tables = [one for (one,) in db.execute("SELECT name FROM sqlite_schema WHERE type='table'")]
-        described = [
-            (table, about)
-            for table in tables
-            for about in db.execute(f"PRAGMA table_info({table})")
-        ]
+        described = [(table, about) for table in tables for about in db.execute(
+            f"PRAGMA table_info({table})",
+        )]  # fmt: skip
     changed = [(table, name, False) for table, (_, name, *_) in described]
     # SQLite keeps the numbers of rows numbers, and an address may be any bytes.
     return changed + [
