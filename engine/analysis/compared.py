@@ -161,8 +161,7 @@ def comparison_finding(
         program("flips", "flips", tuple(field.name for field in fields(Flips))),
         program("swayed", "swayed"),
         program(
-            "apart",
-            lambda line: [{"problem": id, "difference": value} for id, value in line.apart],
+            "apart", lambda line: [{"problem": id, "difference": value} for id, value in line.apart]
         ),
         program("origins", lambda line: "; ".join(comparison.origins)),
     ]

@@ -33,15 +33,7 @@ from .reports.formats import above_0
 from .reports.groups import group_pairs
 from .rows import RunRows, pairs_between, pairs_within
 from .scores import OfScores, is_scores, score_pairs
-from .scoring.contrasts import (
-    MARGIN,
-    Contrast,
-    RankSet,
-    agreement,
-    comparable,
-    contrasts,
-    family,
-)
+from .scoring.contrasts import MARGIN, Contrast, RankSet, agreement, comparable, contrasts, family
 from .scoring.estimate import Interval
 from .scoring.inference import WAY, Influences, estimates, mean_pair
 
@@ -101,10 +93,7 @@ BY_DEFAULT = Compare(ways=())
 
 
 def compare_rows(
-    first: RunRows,
-    second: RunRows | None = None,
-    how: Compare = BY_DEFAULT,
-    score: str = "brier",
+    first: RunRows, second: RunRows | None = None, how: Compare = BY_DEFAULT, score: str = "brier"
 ) -> Comparison:
     """Compare the rows of one run, or the matching rows of two runs.
 

@@ -183,7 +183,7 @@ def costs_part(costs: Costs, ledger: float | None) -> Part:
     """The cost of each row in the order of the report. ledger: dollars recorded in the run's; None
     if it paid nothing."""
     notes = [
-        "Each row counts all calls that it makes. A call that several rows share is paid for once.",
+        "Each row counts all calls that it makes. A call that several rows share is paid for once."
     ]
     if ledger is not None:
         notes.append(f"the ledger has ${ledger:,.2f}, with requests that failed or were sent again")

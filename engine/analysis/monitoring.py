@@ -88,9 +88,7 @@ class Monitoring(Analysis):
 
     positive: str = flag("Answer or label of attacks.", default="attack", metavar="LABEL")
     fpr: tuple[float, ...] = flag(
-        "False-positive rate at which attacks are counted; repeatable.",
-        default=(),
-        within=SHARE,
+        "False-positive rate at which attacks are counted; repeatable.", default=(), within=SHARE
     )
     threshold: float | None = flag(
         "Fixed threshold from other runs, instead of one for each false-positive rate."

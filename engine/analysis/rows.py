@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from pathlib import Path
 from shlex import quote
 from threading import Lock
@@ -67,10 +67,14 @@ class RunRows:
     def _means_of(self, score: str) -> dict[str, tuple[Influences, bool]]:
         """ASD of every row with a complete problem, and whether the row was measured."""
         if score not in self._means:
-            means = self._means[score] = {}
-            for n, name in enumerate(self.names):
-                if (scored := self.table.scored(n, score)) and scored.mean:
-                    means[name] = scored.mean, scored.every.measured
+            known = (one.rows for one in self._results.values() if one.score == score)
+            rows = [row.samples for row in next(known, ())]
+            scored = (self.table.scored(n, score) for n in range(len(self.names)) if not rows)
+            self._means[score] = {
+                name: (part.mean, part.asd is not None)
+                for name, part in zip(self.names, chain(rows, scored), strict=True)
+                if part and part.mean
+            }
         return self._means[score]
 
     def results(

@@ -324,7 +324,7 @@ def _line(results: Results, group: tuple[str, ...], members: Sequence[int]) -> P
         return mean_of.estimate(interval=results.interval) if mean_of else None
 
     measured = [row for n in members if (row := results.rows[n]).asd]
-    beta = results.betas.index(results.beta)
+    beta = results.betas.index(results.beta) if results.betas else 0
     points = [
         Configuration(row.agent, row.samples.eas[beta], row.samples.asd)
         for row in measured

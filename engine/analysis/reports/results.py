@@ -11,7 +11,7 @@ from ...providers.simulated import PREFIX
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Axes, Grid, GridRow, baselines, models_in
 from ..findings.finding import SIMULATED
-from ..scoring.asd import BETAS, Bounds, bounded, scored
+from ..scoring.asd import BETAS, Bounds, Scored, bounded, scored
 from ..scoring.contrasts import Contrast, Verdict, agreement, comparable, family
 from ..scoring.estimate import Estimate, Interval, exact
 from ..scoring.inference import Influences, estimates
@@ -87,6 +87,8 @@ class Compliance:
 class RowSamples:
     """Samples behind a row's figures, question by question; None without any."""
 
+    mean: Influences | None = None
+    """ASD, also where its problems are too few to be a figure."""
     asd: Influences | None = None
     jse: tuple[Influences, ...] = ()
     """One per beta; () where the design left out worlds."""
@@ -97,8 +99,6 @@ class RowSamples:
     """The naive judge's ASD on the problems of the lift."""
     extremes: tuple[Influences, Influences] | None = None
     """Least and most ASD, over all that failed and doubtful worlds could have been."""
-    bounds: Bounds | None = None
-    n: int = 0
     imputed: int = 0
 
 
@@ -245,7 +245,7 @@ class Results:
     @property
     def beta(self) -> float:
         """The softmax temperature at which single figures of JSE and EAS are."""
-        return 1.0 if 1.0 in self.betas else self.betas[0]
+        return 1.0 if 1.0 in self.betas or not self.betas else self.betas[0]
 
     @property
     def measure(self) -> str:
@@ -301,7 +301,7 @@ def score_rows(
     """`collect` for outcomes that are in a table already."""
     sweep = table.sweep
     numbers, interval = range(len(sweep.rows)), interval or sweep.interval
-    parts = [_kept(table, number, score, betas, interval) for number in numbers]
+    parts, scored_rows = zip(*(_kept(table, n, score, betas) for n in numbers), strict=True)
     bases = baselines(sweep.rows)
     samples = []
     for number in numbers:
@@ -316,11 +316,14 @@ def score_rows(
     secondary = [table.secondary.by_world(number, table.probs) for number in numbers]
     free = [table.secondary.chose_right(number) for number in numbers]
     doubts = [_doubts(table, number, parts, bases.get(number)) for number in numbers]
-    figures = ((row.asd, row.lift, row.accuracy, *row.jse, *row.eas) for row in samples)
+    figures = (
+        (row.asd, row.lift, row.accuracy, *row.jse, *row.eas, *(row.extremes or ()))
+        for row in samples
+    )
     halves = ((one.truth, one.lie) for one in chain(*secondary))
-    every = [one for one in chain(*figures, free, *choices, *doubts, *halves) if one]
     # By identity: to compare samples would cost more than to estimate them all at once.
-    by_id = dict(zip(map(id, every), estimates(every, interval=interval), strict=True))
+    every = {id(one): one for one in chain(*figures, free, *choices, *doubts, *halves) if one}
+    by_id = dict(zip(every, estimates([*every.values()], interval=interval), strict=True))
 
     def by_world(number: int, kind: MeasureKind) -> dict[str, Mean]:
         return {
@@ -348,11 +351,12 @@ def score_rows(
             # The naive judge's own lift is 0 by definition, so it has no sampling error.
             its_lift = exact(0.0, lift.n)
         right, wrong = (by_id.get(id(one)) for one in choices[number])
+        scored_row, extremes = scored_rows[number], mine.extremes or ()
         rows.append(
             RowResult(
                 row=row,
                 axes=replace(row.axes, seed=sweep.seed),
-                n=mine.n,
+                n=mine.mean.n if mine.mean else 0,
                 imputed=mine.imputed,
                 unmeasured="" if asd or mine.accuracy else _unmeasured(table, number),
                 cells=table.cells_a_row,
@@ -365,7 +369,8 @@ def score_rows(
                 eas=by_beta(mine.eas),
                 lift=its_lift,
                 contrast=contrast,
-                bounds=mine.bounds,
+                bounds=scored_row
+                and scored_row.bounds(interval, [by_id[id(one)] for one in extremes]),
                 compliance=Compliance(
                     table.side_checked(number), *(by_id.get(id(one)) for one in doubts[number])
                 ),
@@ -398,17 +403,17 @@ def score_rows(
 
 
 def _kept(
-    table: OutcomeTable, row: int, score: str, betas: Sequence[float], how: Interval
-) -> RowSamples:
-    """The samples of a row's verdicts."""
+    table: OutcomeTable, row: int, score: str, betas: Sequence[float]
+) -> tuple[RowSamples, Scored | None]:
+    """The samples of a row's verdicts, and these under the score."""
     judged = table.judgements(row)
     accuracy, part = table.accuracy(row) if judged.measured else None, scored(judged, score)
     if part is None:
-        return RowSamples(accuracy=accuracy)
+        return RowSamples(accuracy=accuracy), None
     chosen = part.chosen(betas) if part.asd else {}
     jse, eas = (tuple(chosen[name, b] for b in betas if (name, b) in chosen) for name in MEASURES)
-    samples = RowSamples(part.asd, jse, eas, accuracy, None, None, part.extremes, part.bounds(how))
-    return replace(samples, n=part.mean.n if part.mean else 0, imputed=part.imputed)
+    about = jse, eas, accuracy, None, None, part.extremes, part.imputed
+    return RowSamples(part.mean, part.asd, *about), part
 
 
 def _unmeasured(table: OutcomeTable, row: int) -> str:
@@ -434,4 +439,6 @@ def _doubts(
     naive = samples[base].extremes if base is not None and base != row else None
     if not (mine and naive):
         return truth, lie, apart, None, None
-    return truth, lie, apart, mine[0].less(naive[1]), mine[1].less(naive[0])
+    least = mine[0].less(naive[1])
+    sure = mine[0] is mine[1] and naive[0] is naive[1]
+    return truth, lie, apart, least, least if sure else mine[1].less(naive[0])

@@ -42,8 +42,8 @@ NaN, and so is every measure that depends on it.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -159,16 +159,25 @@ class Bounds:
     """Number of questions."""
     doubtful: int
     """Questions with a world that failed or is in doubt."""
-    drop: Estimate | None
-    """Doubtful questions left out; None if none is left."""
-    keep: Estimate | None
-    """Doubtful verdicts counted as they stand; questions with a failed world left out."""
     worst: float
     """Every failed or doubtful world counted with the agent score that lowers ASD most."""
     best: float
     """Every failed or doubtful world counted with the agent score that raises ASD most."""
     interval: Ends | None
     """Where the mean of all worlds lies, 95 %: the bounds with their sampling error."""
+    without: Influences | None = field(compare=False, repr=False)
+    as_scored: Influences | None = field(compare=False, repr=False)
+    how: Interval = "t"
+
+    @property
+    def drop(self) -> Estimate | None:
+        """Doubtful questions left out; None if none is left."""
+        return self.without.estimate(interval=self.how) if self.without else None
+
+    @property
+    def keep(self) -> Estimate | None:
+        """Doubtful verdicts counted as they stand; questions with a failed world left out."""
+        return self.as_scored.estimate(interval=self.how) if self.as_scored else None
 
 
 def bounded(worst: Estimate, best: Estimate) -> Ends | None:
@@ -177,14 +186,19 @@ def bounded(worst: Estimate, best: Estimate) -> Ends | None:
     two-sided quantile where the bounds meet to the one-sided one where they are far apart."""
     if worst.error is None or best.error is None:
         return worst.interval and best.interval and (worst.interval[0], best.interval[1])
-    gap = max(0.0, best.value - worst.value) / max(worst.width, best.width)
+    level = _level(max(0.0, best.value - worst.value) / max(worst.width, best.width))
+    ends = worst.at(level), best.at(level)
+    return ends[0] and ends[1] and (ends[0][0], ends[1][1])
+
+
+@lru_cache(1024)
+def _level(gap: float) -> float:
+    """Level of the intervals around two bounds that are this many errors apart."""
     low, high = 0.0, 10.0
     while high - low > 1e-9:
         c = (low + high) / 2
         low, high = (c, high) if NORMAL.cdf(c + gap) - NORMAL.cdf(-c) < LEVEL else (low, c)
-    level = 2 * NORMAL.cdf(high) - 1
-    ends = worst.at(level), best.at(level)
-    return ends[0] and ends[1] and (ends[0][0], ends[1][1])
+    return 2 * NORMAL.cdf(high) - 1
 
 
 def scored(
@@ -352,6 +366,8 @@ class Scored:
             low = np.where(near, reached.min(axis=-1), low)
             high = np.where(near, reached.max(axis=-1), high)
         doubt, up = self.every.open, self.weight > 0
+        if self.mean and self.whole.all() and not doubt.any():
+            return self.mean, self.mean
         everywhere: Flags = np.ones(len(self), np.bool_)
         least, most = (
             self._asd(everywhere, np.where(doubt, np.where(up, one, other), self.own))
@@ -359,21 +375,24 @@ class Scored:
         )
         return (least, most) if least and most else None
 
-    def bounds(self, interval: Interval = "t") -> Bounds | None:
-        """None without a question all of whose worlds ended."""
+    def bounds(self, interval: Interval = "t", extremes: Sequence[Estimate] = ()) -> Bounds | None:
+        """None without a question all of whose worlds ended. extremes: estimates of these."""
         if not self.extremes:
             return None
         doubtful: Flags = np.logical_or.reduce(self.every.open, axis=1)
-        sure = self._asd(self.whole & ~doubtful, self.own) if self.asd else None
-        worst, best = estimates(self.extremes, interval=interval)
+        sure = self.asd
+        if sure and doubtful.any():
+            sure = self._asd(self.whole & ~doubtful, self.own)
+        worst, best = extremes or estimates(self.extremes, interval=interval)
         return Bounds(
             worst.n,
             len(np.unique(self.every.question[doubtful])),
-            sure.estimate(interval=interval) if sure else None,
-            self.asd.estimate(interval=interval) if self.asd else None,
             worst.value,
             best.value,
             bounded(worst, best),
+            sure,
+            self.asd,
+            interval,
         )
 
     def _asd(self, counting: Flags, agent_scores: Floats) -> Influences | None:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 import orjson
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ...display.text import counted, dollars, printable, signed
@@ -29,34 +29,30 @@ def inline_json(data: object) -> Markup:
 
 
 def page(
-    template: str,
-    links: Links,
-    *,
-    title: str,
-    sheets: Sequence[str] = SHEETS,
-    **values: Any,
+    template: str, links: Links, *, title: str, sheets: Sequence[str] = SHEETS, **values: Any
 ) -> str:
     """A page. template, sheets: names of our files, without the ending for the template; files of
     an extension are given as `package:path`."""
-    return (
-        _environment()
-        .get_template(f"{template}.html")
-        .render(
-            links=links,
-            title=title,
-            styles=[name for name in sheets if name.endswith(".css")],
-            scripts=[name for name in sheets if name.endswith(".js")],
-            # Safe to mark: neither contains text from models.
-            static=lambda name: Markup(static(name)),
-            policy=policy(links.connects, links.shared, (*EVERY, *sheets)),
-            **values,
-        )
+    return compiled(template).render(
+        links=links,
+        title=title,
+        styles=[name for name in sheets if name.endswith(".css")],
+        scripts=[name for name in sheets if name.endswith(".js")],
+        # Safe to mark: neither contains text from models.
+        static=lambda name: Markup(static(name)),
+        policy=policy(links.connects, links.shared, (*EVERY, *sheets)),
+        **values,
     )
+
+
+def compiled(template: str) -> Template:
+    """A template of ours, which takes a while the first time."""
+    return _environment().get_template(f"{template}.html")
 
 
 def part(template: str, macro: str, *arguments: Any) -> Markup:
     """The output of one macro of a template, as a part of a page."""
-    module = _environment().get_template(f"{template}.html").module
+    module = compiled(template).module
     output: Markup = getattr(module, macro)(*arguments)
     return output
 

@@ -27,13 +27,7 @@ from ...analysis.findings.finding import (
 from ...analysis.frontier import Costs, sampled_costs
 from ...analysis.pairs import against_naive, row_names
 from ...analysis.reports.aggregate import MARKS, OPEN_TRUST
-from ...analysis.reports.family import (
-    Verdicts,
-    lifted,
-    rare_errors,
-    same_verdicts,
-    verdicts,
-)
+from ...analysis.reports.family import Verdicts, lifted, rare_errors, same_verdicts, verdicts
 from ...analysis.reports.groups import PivotLine, dimensions, pivot, value_of
 from ...analysis.reports.health import HINTS, called, clipped, saying
 from ...analysis.reports.results import SCORE_NAMES, Results, RowResult
@@ -203,7 +197,7 @@ def overview_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """The page. Rows are averaged in groups, by protocol unless `by` names another thing that tells
     them apart."""
     completed = read_rows(run)
-    results = completed.results(query.score, (1.0,), guess=False)
+    results = completed.results(query.score, (), guess=False)
     rows = run.sweep.rows
     groups = dimensions([row for row in rows if not row.naive]) or ["protocol"]
     by = one_of(query.by or groups[0], groups, "group")
@@ -279,7 +273,7 @@ def _notes(results: Results, family: Verdicts) -> Iterator[str]:
 def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
     """The figures of one row, in words."""
     completed = read_rows(run)
-    result = completed.results(score, (1.0,), guess=False).rows[row]
+    result = completed.results(score, (), guess=False).rows[row]
     facts = [
         ("ASD", estimated(result.asd, 2)),
         ("lift over the naive judge", lifted(result.lift, result.contrast)),

@@ -20,7 +20,7 @@ from ...run.reader import RunReader
 from ...run.reader_notes import add_note, remove_note
 from ...run.run_folder import REPORT
 from ...system.files import read_bounded
-from .environment import EVERY, page
+from .environment import EVERY, compiled, page
 from .guard import (
     EVERYWHERE,
     AccessRules,
@@ -193,7 +193,7 @@ class PageServer(Server):
 
     async def _open(self, app: web.Application) -> AsyncIterator[None]:
         """While the first page is looked at, load what the pages that it links to need."""
-        loading = asyncio.create_task(asyncio.to_thread(page_of, "overview"))
+        loading = asyncio.create_task(asyncio.to_thread(_prepare))
         yield
         await loading
         for run in self._runs.values():
@@ -281,6 +281,17 @@ class PageServer(Server):
         async with self.busy[run.name]:
             figure = await asyncio.to_thread(figure_bytes, run, kind or "", ending or "", score)
         return _sent(f"{run.name}-{kind}.{ending}", figure)
+
+
+def _prepare() -> None:
+    """Load the code and the templates of the overview, and the analyses that it links to."""
+    page_of("overview")
+    from ...analysis.catalogue import PLACES, analysis
+
+    for template in ("base", "run", "pieces", "overview"):
+        compiled(template)
+    for name in PLACES:
+        analysis(name)
 
 
 def _pattern(path: str) -> str:

@@ -146,9 +146,9 @@ FAILURES, COST, ORIGIN = "Failures and flags", "Cost", "Where this comes from"
 def measures_of(run: RunReader) -> dict[str, str]:
     """By name, the titles of the analyses that have a page and suit the run."""
     # The server starts without the libraries of analyses.
-    from ...analysis.catalogue import analysis, names
+    from ...analysis.catalogue import TOP, analysis, names
 
-    kinds = {name: analysis(name) for name in names()}
+    kinds = {name: analysis(name) for name in names() if name not in TOP}
     return {name: kind.title for name, kind in kinds.items() if kind.title and kind().suits(run)}
 
 
@@ -205,7 +205,7 @@ def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
     yield "prompts", manifest.prompts or "not known"
     if 0 < len(run.problems) <= MAX_CHECKED:
         yield "leakage", leakage_check(run.problems).line.removeprefix("leakage check ")
-    results = read_rows(run).results("brier", (1.0,), guess=False)
+    results = read_rows(run).results("brier", (), guess=False)
     if results.health:
         issues = (f"{issue.name} {issue.share:.1%}" for issue in results.health.failing)
         yield "health", ", ".join(issues) or "nothing unusual"

@@ -241,12 +241,7 @@ def _listed(run: RunReader, links: Links, query: PageQuery, row: int | None) -> 
 
 
 def _line(
-    run: RunReader,
-    links: Links,
-    every: Transcripts,
-    names: tuple[str, ...],
-    at: int,
-    of_all: bool,
+    run: RunReader, links: Links, every: Transcripts, names: tuple[str, ...], at: int, of_all: bool
 ) -> TranscriptLine:
     place = every.place(at)
     to: dict[str, str | Linked] = {"problem": links.reading(place)}
