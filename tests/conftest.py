@@ -127,6 +127,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Nightly tests come first, then the longest rings; each worker gets whole files of every kind, so
     that all workers end with short ones."""
     rank = dict[pytest.Item, tuple[bool, int]]()
+    cache = getattr(config, "cache", None)  # missing with -p no:cacheprovider
+    before = cache.get(SKIPPED, {}) if cache is not None else {}
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
         item.add_marker(item_ring := ring(item, marks))
@@ -136,12 +138,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             "known truths" in (getattr(module, "__doc__", None) or "").lower()
         ):
             item.add_marker("known_truth")
+        if item.nodeid in before:
+            item.add_marker("skipped_before")
     if not config.getoption("--nightly"):
         config.hook.pytest_deselected(items=[item for item in items if not rank[item][0]])
         items[:] = [item for item in items if rank[item][0]]
-    if config.getoption("--skipped-before"):
-        before = config.cache.get(SKIPPED, {})
-        items[:] = [item for item in items if item.nodeid in before]
     items.sort(key=rank.__getitem__)
     files = [[*file] for _, file in groupby(items, lambda item: (rank[item], item.path))]
     hands = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
@@ -213,7 +214,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    # Missing without the cache plugin (-p no:cacheprovider).
     cache = getattr(session.config, "cache", None)
     if cache is not None and not hasattr(session.config, "workerinput"):
         cache.set(SKIPPED, _skipped)
@@ -240,11 +240,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--nightly",
         action="store_true",
         help="extra cases of other tests: .ci/run and `make campaign` run them",
-    )
-    parser.addoption(
-        "--skipped-before",
-        action="store_true",
-        help="only the tests that the last session in this folder skipped",
     )
     parser.addoption(
         "--accept",
