@@ -20,6 +20,7 @@ from .limits.breaker import GIVE_UP
 
 if TYPE_CHECKING:
     from ..display.throughput import LimitStatistics
+    from ..providers.fault import HeaderLimits
     from ..providers.provider import Provider
     from .limits.buckets import Limits
     from .limits.concurrency import Connections
@@ -181,6 +182,11 @@ class Router:
         for provider in self._providers.values():
             await provider.close()
 
+    def _adopt_limits(self, model: str, limits: "HeaderLimits") -> None:
+        # None while the endpoint of a model changes.
+        if sender := self._senders.get(model):
+            sender.adopt_limits(limits, self._sharers)
+
     def _sender(self, model: str) -> "Sender":
         if model not in self._senders:
             # Imported late: a run on simulated models does not need them.
@@ -202,7 +208,7 @@ class Router:
                         stop_token=self.stop_token,
                         on_mixed=lambda *mixed: self.on_mixed(*mixed),
                     ),
-                    lambda model, limits: self._senders[model].adopt_limits(limits, self._sharers),
+                    self._adopt_limits,
                 )
             self._senders[model] = Sender(
                 model,

@@ -23,11 +23,25 @@ from ...sweep.document import Document
 from ...sweep.sweepfile import check_names
 
 
+class _EndpointChanged(Exception):
+    """After a call was looked up, another call has changed the endpoint of its model."""
+
+
 class Asking(Cache):
     """Asks each call as the first draw of a run, so that the two share their replies."""
 
+    looked_up: dict[str, str]
+    """By the address of a call that waits, the identity under which it was looked up."""
+
     async def __call__(self, call: Call) -> Reply:
-        return await super().__call__(call.drawn(0))
+        call = call.drawn(0)
+        try:
+            return await super().__call__(call)
+        except _EndpointChanged:
+            # An endpoint changes once.
+            return await super().__call__(call)
+        finally:
+            self.looked_up.pop(call.address, None)
 
 
 @asynccontextmanager
@@ -63,17 +77,22 @@ async def asking(
                 "in .env"
             )
         answering.choose_api(call)
+        identity = directory.identity(call)
+        if looked_up.get(call.address, identity) != identity:
+            raise _EndpointChanged
         return await answering(call)
 
     replies = open_store(store_name(store))
-    identity_of = directory.identity
+    looked_up: dict[str, str] = {}
 
     def identity(call: Call) -> str:
         answering.choose_api(call)
-        return identity_of(call)
+        looked_up[call.address] = directory.identity(call)
+        return looked_up[call.address]
 
     try:
         ask = Asking(replies, answer, identity=identity, mode=cache)
+        ask.looked_up = looked_up
         try:
             yield ask
         finally:

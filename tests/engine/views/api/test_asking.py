@@ -1,5 +1,7 @@
 """An `ask` for Python, without a sweep."""
 
+import asyncio
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -7,15 +9,22 @@ from msgspec import structs
 
 from oversight import asking, run_async
 from oversight.cache.call import Call, Message, Request, ToolSpec
+from oversight.cache.entry import StoreEntry, read_entry
 from oversight.cache.errors import ReplayMiss
 from oversight.engine.errors import BudgetReached, UsageError
 from oversight.engine.extensions.mock.process import counts, serving
+from oversight.engine.run.settings import open_store, store_name
 from oversight.protocols import Agent, Debate, Problem, StatedJudge
 from tests.world import shipments
 
 pytestmark = pytest.mark.usefixtures("place")
 DEBATE = Debate(StatedJudge("sim/judge"), Agent("sim/strong"))
 CALL = Call(Request("openai/gpt-4o-mini", (Message("user", "Say hello."),)))
+
+
+def stored_entries() -> list[StoreEntry]:
+    with closing(open_store(store_name(None))) as store:
+        return [read_entry(*item) for item in store.items()]
 
 
 @pytest.fixture
@@ -91,3 +100,11 @@ async def test_calls_with_tools_use_the_api_that_takes_them(monkeypatch):
             assert await ask(plain) == first
             await ask(with_tools)
         assert counts(url)["requests"] == 2
+        # At once: the endpoint changes after the plain call was looked up, before it is sent.
+        later = [plain.drawn(1).changed(max_tokens=77), with_tools.changed(max_tokens=77)]
+        for _ in range(2):
+            async with asking(providers={"openai": {"base_url": f"{url}/v1"}}) as ask:
+                await asyncio.gather(*map(ask, later))
+            assert counts(url)["requests"] == 4
+            # Stored as what it was sent to.
+            assert sum("responses" in entry.identity for entry in stored_entries()) == 3
