@@ -166,7 +166,7 @@ class Batches(Addition):
         for model, completed in self.journal.completed.items():
             entered = work.entered[model].accounts_added if model in work.entered else 0
             for account in completed[entered:]:
-                self._settle(0.0, account.counted)
+                self._settle(0.0, account.counted, account.unconfirmed)
                 accounting.ledger.page(model, accounting.prices.find(model)).add_account(account)
         if self.budget is not None:
             self.budget.held += sum(batch.worst for batch in pending)
@@ -421,7 +421,7 @@ class Batches(Addition):
         )
         self._accounting.ledger.page(batch.model, page.price).add_account(account)
         self._full = 0
-        self._settle(batch.worst, account.counted)
+        self._settle(batch.worst, account.counted, account.unconfirmed)
         self._completed.pop(batch.mark, None)
         self.journal.delete_files(batch.mark)
         if results.halt is not None:
@@ -433,12 +433,14 @@ class Batches(Addition):
         self.journal.cancel(batch, why)
         self._settle(batch.worst, 0.0)
 
-    def _settle(self, worst: float, spent: float) -> None:
-        """Free the dollars that were held for a batch. spent: its cost in dollars."""
+    def _settle(self, worst: float, spent: float, unconfirmed: float = 0.0) -> None:
+        """Free the dollars that were held for a batch. spent: its cost in dollars; unconfirmed: the
+        part of it that may not have been billed."""
         if self.budget is not None:
             # Reset, since calls would wait for a rounding error to be settled.
             self.budget.held = self.budget.held - worst if self.journal.pending else 0.0
             self.budget.spent += spent
+            self.budget.unconfirmed += unconfirmed
 
     def _endpoint(self, model: str) -> BatchEndpoint:
         settings = self._work.models.directory.settings_of(model)

@@ -27,12 +27,11 @@ from ...errors import (
     TransientError,
     UnknownFault,
     Unreachable,
-    UnrecognizedReply,
 )
 from ...stop import StopToken
 from ...tokens import TokenEstimate, TokenEstimator
 from ..accounting.budget import ModelBudget
-from ..accounting.ledger import billed
+from ..accounting.ledger import billed, fate
 from .breaker import (
     GIVE_UP,
     MAX_UNKNOWN,
@@ -279,7 +278,7 @@ class RateLimiter:
         sent, now = reservation.sent, self._now()
         self._fault, self._words = str(exc), exc.words
         halt: Halt | None = None
-        unknown = isinstance(exc, (OutcomeUnknown, UnrecognizedReply))
+        unconfirmed = fate(exc) == "unconfirmed"
         match exc:
             case RateLimited():
                 # A pause; and a smaller width in a storm.
@@ -311,7 +310,7 @@ class RateLimiter:
                 if type(exc) in (InvalidRequest, UnknownFault) and self._last_answer == -math.inf:
                     exc = NeverAnswered(str(exc))
                     halt = self._failed_alike.add(str(exc))
-        self._completed(reservation, None if unknown else Usage())
+        self._completed(reservation, None if unconfirmed else Usage())
         if isinstance(exc, TransientError):
             halt = overlong_delay(exc) or halt
         if halt is None and self.breaker.silence(now) >= self.breaker.give_up:

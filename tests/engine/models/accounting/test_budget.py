@@ -269,6 +269,23 @@ async def charged(line: str, fault: FaultKind) -> tuple[float, float, float]:
     return budget.spent, account.dollars, account.unconfirmed
 
 
+@pytest.mark.parametrize(
+    "fault", [errors.KeyEchoed("echoed"), errors.UnrecognizedReply("odd"), errors.Halt("halted")]
+)
+@virtually
+async def test_the_budget_and_the_ledger_agree_on_what_a_fault_costs(fault):
+    """The worst case where a reply may have been billed, nothing where it was not."""
+    call, budget = call_of(10), Budget(1.0)
+    accounting = Accounting(PriceList({call.model: PRICE}), budget)
+    asking = Sender(call.model, Server(fault=lambda _: fault), Limits(), StopToken(), accounting)
+    with pytest.raises(type(fault)):
+        await asking(call)
+    account = asking.page.account()
+    assert budget.spent == account.counted and (account.counted > 0) == (
+        type(fault) is not errors.Halt
+    )
+
+
 @EACH_LINE
 @pytest.mark.wire
 async def test_cost_of_a_failed_call(line):
