@@ -1,7 +1,8 @@
 """The stop token: a one-way switch that stops every waiter at once, with a `Halt` as reason."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from .errors import Halt
@@ -58,6 +59,25 @@ class StopToken:
             self._alarms.discard(alarm)
             if task.cancel():
                 await asyncio.wait((task,))
+
+    @asynccontextmanager
+    async def supervising(self, work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+        """Run `work` while the body runs, then cancel it. An error in it stops this token, since
+        what it saves would be lost, and is raised after the body."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and (error := task.exception()):
+                self.stop(Halt(f"a task that saves the run failed: {error!r}"))
+
+        task = asyncio.create_task(work)
+        task.add_done_callback(ended)
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
 
     async def sleep(self, seconds: float) -> None:
         """Sleep for some seconds; at a stop, raise the Halt at once. Cancellation-safe."""

@@ -160,12 +160,10 @@ async def store_watermark(
             await asyncio.sleep(NOTE_EVERY)
 
     count = await asyncio.to_thread(len, store)
-    recording = asyncio.create_task(periodically())
     try:
-        yield
+        async with stop_token.supervising(periodically()):
+            yield
     finally:
-        recording.cancel()
-        await asyncio.wait([recording])
         if not isinstance(stop_token.halt, StoreFailed):
             await note()
             if exact:

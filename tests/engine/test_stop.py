@@ -3,7 +3,7 @@ import inspect
 
 import pytest
 
-from oversight.engine.errors import ProviderDown, QuotaExhausted
+from oversight.engine.errors import Halt, ProviderDown, QuotaExhausted
 from oversight.engine.stop import StopToken
 from tests.virtual import now, virtually
 
@@ -32,6 +32,23 @@ async def test_a_stop_wakes_all_sleepers_at_once_and_they_raise_the_halt():
         await asyncio.sleep(7)
         stop_token.stop(QuotaExhausted("no credit left"))
     assert calls_heard == [(pytest.approx(7), "no credit left")] * 50
+
+
+@virtually
+async def test_an_error_of_work_beside_the_run_stops_it_and_is_raised_at_its_end():
+    async def saving():
+        await asyncio.sleep(2)
+        raise OverflowError("a counter")
+
+    stop_token = StopToken()
+    with pytest.raises(OverflowError, match="a counter"):
+        async with stop_token.supervising(saving()):
+            with pytest.raises(Halt, match=r"saves the run failed: OverflowError\('a counter'\)"):
+                await stop_token.sleep(60)
+            assert now() == pytest.approx(2)
+    async with StopToken().supervising(asyncio.sleep(60)):
+        pass
+    assert now() == pytest.approx(2), "work is cancelled with its body"
 
 
 @virtually

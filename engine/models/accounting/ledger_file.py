@@ -87,12 +87,10 @@ class LedgerFile:
         self._stop_token = stop_token
         if ledger is not None:
             ledger.listen(self._write)
-        noting = asyncio.create_task(self._save_now_and_then())
         try:
-            yield
+            async with stop_token.supervising(self._save_now_and_then()):
+                yield
         finally:
-            noting.cancel()
-            await asyncio.wait([noting])
             self._close()
 
     async def _save_now_and_then(self) -> None:
