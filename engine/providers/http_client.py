@@ -147,9 +147,9 @@ class HttpClient(Owner):
         sent = False
         try:
             connection = await self._connected(target)
-            if self._stop_token is not None and self._stop_token.halt is not None:
+            if self._stopped:
                 self._rest(connection)
-                raise Unreachable(f"{self._source}: the run stops before this call has left")
+                raise self._not_sent()
             sent = True
             return await connection.ask(target, body, self._deadline, about)
         except (OSError, httptools.HttpParserError) as exc:
@@ -164,6 +164,13 @@ class HttpClient(Owner):
             message = f"{self._source}: {target.address} gives no answer: {wrong}"
             raise ProviderDown(message).unsent() from self.quotable(failure)
         raise self._fault(failure, target.host, sent)
+
+    @property
+    def _stopped(self) -> bool:
+        return self._stop_token is not None and self._stop_token.halt is not None
+
+    def _not_sent(self) -> Unreachable:
+        return Unreachable(f"{self._source}: the run stops before this call has left")
 
     async def _wrong_with(self, target: Target, failure: Exception) -> str:
         """The fault of the base URL; empty if it is right. Diagnosed once, by the first failing
@@ -387,7 +394,12 @@ class HttpClient(Owner):
 
         async def trace(event: str, info: dict[str, Any]) -> None:
             nonlocal sent
-            if event.endswith("send_request_body.started") and info["request"].method != b"CONNECT":
+            step = event.partition("send_request_")[2]
+            if not step.endswith(".started") or info["request"].method == b"CONNECT":
+                return
+            if step == "headers.started" and self._stopped:
+                raise self._not_sent()
+            if step == "body.started":
                 sent = loop.time()
                 late.reschedule(sent + self._deadline)
 

@@ -4,6 +4,7 @@ transports."""
 import asyncio
 import gzip
 import logging
+import signal
 import socket
 import ssl
 import traceback
@@ -20,6 +21,7 @@ from oversight.engine.errors import (
     AuthenticationFailed,
     ContextLengthExceeded,
     EngineError,
+    Interrupted,
     KeyEchoed,
     Malformed,
     ModelNotFound,
@@ -32,6 +34,7 @@ from oversight.engine.errors import (
     Unreachable,
 )
 from oversight.engine.extensions.mock import MockServer, Profile
+from oversight.engine.stop import StopToken
 from tests.engine.providers.test_catalogue import SLASHED, escaped
 from tests.lines import (
     CANARY,
@@ -273,7 +276,13 @@ async def test_a_proxy_is_sent_the_whole_address(line):
         ask = LINES[line][3](settings, None)
         assert (await ask(asked(line))).outcome == "ok"
         await ask.close()
-        assert proxy.counts()["ok"] == 1
+        stop_token = StopToken()
+        ask = LINES[line][3](replace(settings, stop_token=stop_token), None)
+        stop_token.stop(Interrupted(signal.SIGINT))
+        with pytest.raises(Unreachable, match="the run stops before this call has left"):
+            await ask(asked(line))
+        await ask.close()
+        assert proxy.counts()["requests"] == proxy.counts()["ok"] == 1
 
 
 @pytest.mark.wire
