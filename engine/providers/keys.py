@@ -196,9 +196,13 @@ def _address(provider: str, url: str, whence: str) -> str:
     if provider == "ollama":
         # OLLAMA_HOST is also the address to bind to: it may be 0.0.0.0, without a scheme.
         url = url if "//" in url else f"http://{url}"
-        url = url.replace("//0.0.0.0", "//127.0.0.1").rstrip("/").removesuffix("/v1") + "/v1"
-        if urlsplit(url).port is None and urlsplit(url).scheme == "http":
-            url = url.replace("/v1", ":11434/v1")
+        parts = urlsplit(url.rstrip("/").removesuffix("/v1") + "/v1")
+        host = parts.netloc
+        if parts.hostname == "0.0.0.0":
+            host = host.replace("0.0.0.0", "127.0.0.1", 1)
+        if parts.port is None and parts.scheme == "http":
+            host = f"{host.rstrip(':')}:11434"
+        url = parts._replace(netloc=host).geturl()
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise UsageError(
