@@ -381,7 +381,7 @@ def plain(value: Any, path: str = "") -> Any:
         if not math.isfinite(value):
             raise AddressError(path.lstrip("."), f"{value} is not a finite number")
         # 1 and 1.0 are equal and must have the same address.
-        return int(value) if value.is_integer() and abs(value) < MAX_EXACT_INTEGER else value
+        return int(value) if value.is_integer() and abs(value) <= MAX_EXACT_INTEGER else value
     if isinstance(value, str):
         if not value.isascii():
             _refuse_surrogates(value, path)

@@ -227,7 +227,7 @@ def cells_with_verdict(
     decided = {
         record.place
         for record in RunReader(run).outcomes()
-        if record.failure is None and record.problem in first
+        if record.probs is not None and record.problem in first
     }
     return [cell for cell in sweep.cells() if cell.place in decided and parts.fit(cell.row)]
 

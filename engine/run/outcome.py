@@ -72,7 +72,8 @@ class OutcomeRecord(msgspec.Struct, frozen=True, gc=False):
         else:
             fields["probs"] = self.probs
             for name in _FIGURES:
-                if value := getattr(self, name):
+                value = getattr(self, name)
+                if value or value == 0:
                     fields[name] = value
         return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 

@@ -101,7 +101,9 @@ def add_note(run: RunReader, place: Place, turn: str, kind: str, text: str) -> N
         raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters; this one has {len(text):,}")
     problem = run.problems[place.problem]
     labels = [answer.label for answer in problem.question.answers]
-    label = next((candidate for candidate in labels if turn.removeprefix(candidate) != turn), "")
+    # The longest first: of the labels 1 and 10, the turn 103 names the second.
+    by_length = sorted(labels, key=len, reverse=True)
+    label = next((known for known in by_length if turn.startswith(known) and turn != known), "")
     number = turn.removeprefix(label)
     if turn and (not label or not (number == JUDGE or (number.isascii() and number.isdecimal()))):
         raise UsageError(f"unknown turn {turn!r}: name the world and the turn, as {labels[0]}1")

@@ -11,7 +11,7 @@ from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.reader_notes import MAX_NOTE, NOTES, add_note, read_notes, remove_note
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.question import labelled
+from oversight.protocols.question import Answer, Problem, Question, labelled
 
 PLACE = Place(0, 0)
 
@@ -54,6 +54,18 @@ def test_a_bad_note_is_refused(reader, turn, kind, text, cause):
     with pytest.raises(UsageError, match=cause):
         add_note(reader, PLACE, turn, kind, text)
     assert not (reader.folder / NOTES).exists()
+
+
+def test_a_turn_is_in_the_world_of_the_longest_label(tmp_path: Path) -> None:
+    question = Question("Which?", (Answer("1", "yes"), Answer("10", "no")))
+    run(
+        [NaiveJudge(StatedJudge("sim/judge"))], [Problem("p", question, (1.0, -1.0))],
+        store=tmp_path / "store", folder=tmp_path / "run", quiet=True,
+    )  # fmt: skip
+    reader = RunReader(tmp_path / "run")
+    cells = [record.cell for record in reader.records(reader.worlds(PLACE)).values()]
+    notes = [add_note(reader, PLACE, turn, "quote", "x") for turn in ("12", "102", "10judge")]
+    assert [note.cell for note in notes] == [cells[0], cells[1], cells[1]]
 
 
 def test_bad_lines_are_skipped_by_name_and_foreign_notes_kept_apart(reader: RunReader) -> None:
