@@ -14,6 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from oversight.engine.run.listing import Parts
+from oversight.engine.run.lookup import cells_with_verdict
+from oversight.engine.run.replay import open_run
 from oversight.protocols.datasets.study import read_study
 from tests import starting
 from tests.command_line import ROOT, Command, environment
@@ -240,6 +243,9 @@ def test_transcripts_are_judged_again_next_to_their_judges(study, place, command
     assert consultancy["not_run"] == 826 - 96
     simulated = rows["recorded human consultancy", "sim/judge stated"]
     assert simulated["n"] == 96 and simulated["not_run"] == 826 - 96
+    opened = open_run(Path("run"))
+    only_run = cells_with_verdict(opened.sweep, Path("run"), Parts("human consultancy"))
+    assert len(only_run) == 96 + 96, "what was not run has no verdict"
     published = command(
         "show", "run", "ambition-8", "--protocol", "consultancy", "--judge", "published"
     )
