@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from ssl import SSLError
 from types import SimpleNamespace
 from typing import Any
@@ -102,3 +102,14 @@ class MemoryLoop(VirtualLoop):
         other.protocol.connection_made(other)
         one.protocol.connection_made(one)
         return one, one.protocol
+
+
+def in_memory(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a coroutine function in such a loop."""
+
+    @wraps(function)
+    def ran(*args: Any, **kwargs: Any) -> Any:
+        with asyncio.Runner(loop_factory=MemoryLoop) as runner:
+            return runner.run(function(*args, **kwargs))
+
+    return ran

@@ -4,10 +4,12 @@ import asyncio
 import itertools
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import date
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,16 +33,18 @@ from oversight.engine.providers.self_hosted import (
     load_in,
     local_server,
     model_facts,
+    self_hosted_server,
     server_load,
 )
 from oversight.engine.providers.settings import Settings
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from tests.answering import Asked, answering, pages
-from tests.lines import listening
+from tests.lines import http, listening, request
+from tests.memory import in_memory
+from tests.server import call_of
 from tests.sessions import sessions
 from tests.tables import printed
-
-pytestmark = pytest.mark.wire
+from tests.virtual import now, virtually
 
 
 def router(opened: LoadedSweep) -> Router:
@@ -82,14 +86,54 @@ DP = {"internal_states": [{"effective_max_running_requests_per_dp": 128}] * 2}
 ONE = {"max_running_requests": 64, "internal_states": [{"last_gen_throughput": 1.0}]}
 
 
-async def own(provider: str, pages: dict[str, Any]) -> str:
+@asynccontextmanager
+async def stating(pages: dict[str, Any]) -> AsyncIterator[tuple[str, list[str]]]:
+    """A server with JSON at some paths, or a status; and the paths that were asked for."""
+    paths: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head, body = await request(reader)
+        method, path, _ = head.decode().split(maxsplit=2)
+        paths.append(f"{method} {path} {body.decode()}".strip())
+        page = pages.get(path, 404)
+        status = f"{page} No" if isinstance(page, int) else "200 OK"
+        writer.write(http(status, "", json.dumps(page).encode()))
+        writer.close()
+
+    async with listening(serve) as url:
+        yield url, paths
+
+
+@in_memory
+async def stated(pages: dict[str, Any], ask: Callable[[str], Awaitable[Any]]) -> list[str]:
+    """The answer to a question to a server with these pages, and the requests that it saw."""
+    async with stating(pages) as (url, paths):
+        answer = await ask(url)
+    return [str(answer), *paths]
+
+
+def own(provider: str, pages: dict[str, Any]) -> str:
     """Context and slots of a self-hosted server with these pages."""
-    with telling(pages) as (url, requests):
-        settings = settings_of(provider, {}, base_url=url if provider == "ollama" else f"{url}/v1")
-        limits = await local_server(settings, "llama3")
-        assert pages is not PROPS or [request.path for request in requests] == ["/props"]
-        assert await server_load(settings) is None
-    return f"context {limits.context}, places {limits.slots}"
+    path = "" if provider == "ollama" else "/v1"
+    ask = partial(settings_of, provider, {})
+    stated_limits, *paths = stated(
+        pages, lambda url: local_server(ask(base_url=url + path), "llama3")
+    )
+    assert pages is not PROPS or paths == ["GET /props"]
+    assert stated(pages, lambda url: server_load(ask(base_url=url + path)))[0] == "None"
+    return stated_limits
+
+
+def local(pages: dict[str, Any], path: str = "", key: str = "") -> list[str]:
+    """The server found at an address without a scheme."""
+    variables = {"COMPATIBLE_OWN_API_KEY": key}
+    return stated(pages, lambda url: self_hosted_server(url[len("http://") :] + path, variables))
+
+
+def facts(provider: str, path: str, page: dict[str, Any]) -> list[str]:
+    """The facts in a vendor's answer about one model."""
+    ask = partial(settings_of, provider, {})
+    return stated({f"{path}/models/m": page}, lambda url: model_facts(ask(base_url=url), "m"))
 
 
 def ollama(*loaded: str, **show: Any) -> dict[str, Any]:
@@ -97,6 +141,7 @@ def ollama(*loaded: str, **show: Any) -> dict[str, Any]:
     return {"/api/ps": {"models": ps}, "/api/show": SHOW | show}
 
 
+@in_memory
 async def vendor(model: str) -> ModelFacts:
     """A profile's facts about a model, without a request."""
     provider, _, name = model.partition("/")
@@ -124,6 +169,7 @@ def test_servers_and_vendors_describe_themselves(session, request):
     session.check(request, printed({"Token": Token, "date": date} | globals()))
 
 
+@pytest.mark.wire
 async def test_a_server_that_is_gone_tells_nothing():
     gone = settings_of("llamacpp", {}, base_url="http://127.0.0.1:9/v1")
     assert await local_server(gone, "m") == LocalServer()
@@ -150,6 +196,38 @@ vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.5
 """
 
 
+@virtually
+async def test_a_load_is_asked_each_second_until_ten_looks_are_unanswered(monkeypatch):
+    loads, events = [ServerLoad(4, 0), *[None] * 9, ServerLoad(5, 1), *[None] * 12], []
+
+    async def load(model: str) -> ServerLoad | None:
+        return loads.pop(0) if model == "vllm/m" else None
+
+    monkeypatch.setattr(self_hosted, "server_load", load)
+    servers = self_hosted.SelfHostedServers(lambda model: model)
+    limiter = SimpleNamespace(
+        unknown_width=4.0,
+        # Nothing is asked while no call is out.
+        statistics=lambda: SimpleNamespace(in_flight=now() > 10.5),
+        load_stated=lambda *load: events.append((round(now()), *load)),
+        load_unknown=lambda: events.append((round(now()), "unknown")),
+    )
+    for _ in range(2):
+        servers.watch("vllm/m", limiter)
+    await asyncio.sleep(32)
+    servers.close()
+    assert events == [(11, 4, 0), (21, 5, 1), (31, "unknown")]
+
+
+def test_a_prompt_and_its_reply_may_fill_the_context_and_no_more():
+    servers = self_hosted.SelfHostedServers(lambda model: model)
+    servers._stated["llamacpp/m"] = LocalServer(512)
+    servers.require_context(call_of(400, max_tokens=112, model="llamacpp/m"))
+    servers.require_context(call_of(4_000, model="llamacpp/other"))
+    with pytest.raises(ContextLengthExceeded, match="400 tokens and a reply of up to 113 exceed"):
+        servers.require_context(call_of(400, max_tokens=113, model="llamacpp/m"))
+
+
 def test_load_is_read_from_the_metrics_of_vllm_and_sglang():
     assert load_in(VLLM_METRICS % 40) == ServerLoad(42, 0)
     assert load_in(
@@ -160,6 +238,7 @@ def test_load_is_read_from_the_metrics_of_vllm_and_sglang():
     assert load_in("vllm:num_requests_running 1e+\nsglang:num_queue_reqs 1e999999\n") is not None
 
 
+@in_memory
 async def test_a_page_that_comes_in_parts_is_read_to_its_end():
     """A stream hands over what has arrived; the rest of a long page comes later."""
     page = ("# HELP\n" * 100 + VLLM_METRICS % 40).encode()
@@ -183,6 +262,7 @@ async def test_a_page_that_comes_in_parts_is_read_to_its_end():
         await closed.wait()
 
 
+@pytest.mark.wire
 def test_server_that_states_its_load_gets_more_calls_while_none_wait(place, command, monkeypatch):
     file = judged(place, "vllm/m")
     monkeypatch.setattr(self_hosted, "LOAD_SECONDS", 0.02)
@@ -210,6 +290,7 @@ def test_server_that_states_its_load_gets_more_calls_while_none_wait(place, comm
     assert asyncio.run(width()) >= 8.0
 
 
+@pytest.mark.wire
 def test_a_prompt_that_would_be_cut_is_never_sent(place, command):
     file = judged(place, "{kind: stated, model: llamacpp/m, max_tokens: 400}")
     with telling(PROPS) as (url, requests):
@@ -220,6 +301,7 @@ def test_a_prompt_that_would_be_cut_is_never_sent(place, command):
     assert "exceed the 512 of its server" in (place / "run" / "outcomes.jsonl").read_text()
 
 
+@pytest.mark.wire
 async def test_each_prompt_has_to_fit_whatever_went_before(place):
     file, call = judged(place, "llamacpp/m"), Call(Request("llamacpp/m", (Message("user", "?"),)))
     with telling(PROPS) as (url, _):
@@ -230,6 +312,7 @@ async def test_each_prompt_has_to_fit_whatever_went_before(place):
         await models.close()
 
 
+@pytest.mark.wire
 def test_no_more_calls_go_out_at_once_than_the_server_has_places(place, command):
     file = judged(place, "llamacpp/m")
 
@@ -242,6 +325,7 @@ def test_no_more_calls_go_out_at_once_than_the_server_has_places(place, command)
     assert asyncio.run(width()) == 2 and asyncio.run(width("models.llamacpp/m.concurrency=1")) == 1
 
 
+@pytest.mark.wire
 def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(place, command, monkeypatch):
     for name in ("OPENAI", "ANTHROPIC"):
         monkeypatch.setenv(f"{name}_API_KEY", "k")
@@ -270,6 +354,7 @@ SCHEMA = ResponseFormat("v", '{"type":"object","required":["A"]}')
 TOOL = ToolSpec("calculator", "adds", '{"type":"object"}')
 
 
+@pytest.mark.wire
 def test_a_server_without_logprobs_is_found_out_by_the_checkup(place, command):
     file = judged(place, "{kind: logprob, model: compatible/lab/m}")
     with telling({}) as (url, _):
@@ -278,6 +363,7 @@ def test_a_server_without_logprobs_is_found_out_by_the_checkup(place, command):
     assert "judge by stated probabilities or votes" in ran.out
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize(
     ("end", "text"),
     [("4", "tools: as the sweep needs"), ("", "tools: the model returned an empty reply")],

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,11 +16,12 @@ from oversight.cache.reply import Reply
 from oversight.engine.errors import AuthenticationFailed, RateLimited, UsageError
 from oversight.engine.extensions.mock import FaultWindow, MockServer, Profile
 from oversight.engine.extensions.mock.wires import OpenAIServerWire, ResponsesServerWire
-from oversight.engine.providers.catalogue import provider_of
+from oversight.engine.providers import catalogue
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.keys import require_keys, settings_of
 from oversight.engine.providers.settings import environment
 from oversight.engine.providers.transport import Secret
+from oversight.engine.providers.vendors import Entry
 from tests.answering import alike, answering
 from tests.sessions import sessions
 from tests.tables import printed
@@ -55,9 +57,16 @@ def keys(*uses: tuple[str, str], **variables: str) -> str:
     return "nothing lacks"
 
 
+def row(name: str) -> str:
+    """The fields of a provider's entry that are not the defaults."""
+    usual, fields = asdict(Entry()), asdict(catalogue.entry(name))
+    changed = [f"{field} {value}" for field, value in fields.items() if value != usual[field]]
+    return ", ".join([name, *changed])
+
+
 @sessions(Path(__file__).with_name("catalogue.md"))
 def test_provider_address_and_key_are_resolved(session, request):
-    session.check(request, printed({"provider_of": provider_of, **globals()}))
+    session.check(request, printed(vars(catalogue) | globals()))
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,12 @@ MESSAGES: list[tuple[Call, dict[str, Any]]] = [
      {"messages": [SAID, *CLAUDE_TURN], "tools": [CLAUDE_TOOL]}),
     (of(OPUS, *ASKED, *LATER), {"messages": [SAID, *CLAUDE_LATER]}),
 ]  # fmt: skip
+USUAL: dict[str, dict[str, Any]] = {
+    "chat": {"messages": CHAT_SYSTEM, "max_completion_tokens": 1024, "stream": False},
+    "responses": {"input": CHAT_SYSTEM, "max_output_tokens": 1024, "store": False, "stream": False},
+    "messages": {"max_tokens": 1024},
+}
+WIRES = {"chat": OpenAIWire(), "responses": ResponsesWire(), "messages": AnthropicWire()}
 CALLS = [
     *(("chat", *case) for case in CHAT),
     *(("responses", *case) for case in RESPONSES),
@@ -163,20 +169,16 @@ async def by_the_vendors_client(wire: str, call: Call, settings: dict[str, Any],
     import anthropic
     import openai
 
-    model = call.model.partition("/")[2]
+    settings = {"model": call.model.partition("/")[2], **USUAL[wire], **settings}
     if wire == "messages":
         async with anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=0) as claude:
             with pytest.raises(anthropic.BadRequestError):
-                await claude.messages.create(model=model, **({"max_tokens": 1024} | settings))
+                await claude.messages.create(**settings)
         return
     async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{url}/v1", max_retries=0) as gpt:
         with pytest.raises(openai.BadRequestError):
-            if wire == "chat":
-                usual = {"messages": CHAT_SYSTEM, "max_completion_tokens": 1024, "stream": False}
-                await gpt.chat.completions.create(model=model, **(usual | settings))
-            else:
-                plain = {"input": CHAT_SYSTEM, "max_output_tokens": 1024, "store": False}
-                await gpt.responses.create(model=model, **(plain | settings), stream=False)
+            endpoint = gpt.chat.completions if wire == "chat" else gpt.responses
+            await endpoint.create(**settings)
 
 
 async def by_ours(wire: str, call: Call, url: str) -> None:
@@ -198,6 +200,13 @@ def canonical(body: bytes) -> bytes:
 def headers(head: bytes) -> dict[str, str]:
     lines = head.decode().split("\r\n")[1:]
     return {key.lower(): value for key, _, value in (line.partition(": ") for line in lines) if key}
+
+
+@pytest.mark.parametrize(("wire", "call", "settings"), CALLS)
+def test_a_body_has_the_fields_of_the_vendors_documentation(wire, call, settings):
+    body = {"model": call.model.partition("/")[2], **USUAL[wire], **settings}
+    body |= body.pop("extra_body", {})
+    assert orjson.loads(WIRES[wire].body(call)) == body
 
 
 @pytest.mark.wire

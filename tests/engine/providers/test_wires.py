@@ -258,6 +258,13 @@ def refused(wire: Wire, model: str, *more: Message, **settings: Any) -> str:
     return f"{type(caught.value).__name__}: {caught.value}"
 
 
+def fields(wire: Wire, model: str, **settings: Any) -> dict[str, Any]:
+    """The fields of a body that these settings add or change."""
+    plain, body = written(wire, model), written(wire, model, **settings)
+    assert plain.keys() <= body.keys()
+    return {name: value for name, value in body.items() if value != plain.get(name)}
+
+
 def said_before(opaque: str) -> Message:
     return Message("assistant", "4", opaque=opaque)
 

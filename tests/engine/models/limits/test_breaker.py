@@ -24,11 +24,7 @@ from oversight.engine.errors import (
     UnknownFault,
     Unreachable,
 )
-from oversight.engine.models.limits.breaker import (
-    GIVE_UP,
-    MAX_ALIKE,
-    MAX_ALONE,
-)
+from oversight.engine.models.limits import breaker
 from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.settings import Settings
@@ -42,7 +38,9 @@ def outage(begin: float, end: float, fault: type[Exception] = Overloaded):
     return lambda request: fault("down") if begin <= request.at < end else None
 
 
-def faults_of(server: Ask, calls: int, lanes: int, *, last: bool = True, give_up: float = GIVE_UP):
+def faults_of(
+    server: Ask, calls: int, lanes: int, *, last: bool = True, give_up: float = breaker.GIVE_UP
+):
     """(faults of calls by number, when all had ended) of calls asked in lanes, after one that is
     answered. last: whether all cells have begun."""
 
@@ -84,7 +82,7 @@ def test_calls_that_always_fail_fail_alone_while_others_pass(fault, lanes, secon
 
     faults, end = faults_of(ask, 100, lanes)
     assert {n: type(raised) for n, raised in faults.items()} == dict.fromkeys(BAD, fault)
-    assert {tries[n] for n in BAD} == {MAX_ALONE} and end <= 100 / lanes + 60
+    assert {tries[n] for n in BAD} == {breaker.MAX_ALONE} and end <= 100 / lanes + 60
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 20])
@@ -185,7 +183,7 @@ def test_an_outage_of_20_minutes_fails_no_cell_and_sends_few_probes(fault, lanes
 def test_half_an_hour_without_an_answer_stops_the_run_to_the_minute():
     server = Server(fault=outage(60, 1e9))
     answered, faults, end = asked_by_lanes(server, 20, until=1e6)
-    assert end == pytest.approx(60 + GIVE_UP, abs=60)
+    assert end == pytest.approx(60 + breaker.GIVE_UP, abs=60)
     assert {type(fault) for fault in faults} == {GaveUp} and len(faults) == 20
     assert "no answer for 30 minutes; last: down" in str(faults[0])
     assert answered == len(server.answered)
@@ -305,7 +303,7 @@ def test_a_model_of_which_every_call_fails_alike_is_stopped_after_twenty():
     server = Server(fault=lambda _: InvalidRequest(f"400: top_p in request {len(server.book)}"))
     kinds, sent, halt = run(fails_alike(server, 500))
     assert isinstance(halt, AllRefused) and "400: top_p in request" in str(halt)
-    assert "Fix the cause" in str(halt) and MAX_ALIKE <= sent <= MAX_ALIKE + 5
+    assert "Fix the cause" in str(halt) and breaker.MAX_ALIKE <= sent <= breaker.MAX_ALIKE + 5
     assert InvalidRequest not in kinds and NeverAnswered in kinds
 
 
@@ -334,7 +332,7 @@ def test_a_grid_that_the_server_turns_down_stops_and_a_resume_runs_all_of_it(tmp
         assert sitting.wait() == 3, sitting.told
         assert "max_tokens is above what this server was started with" in sitting.told
         # Two models, and a width of eight each.
-        assert vendor.requests <= 2 * (MAX_ALIKE + 8)
+        assert vendor.requests <= 2 * (breaker.MAX_ALIKE + 8)
         mended = True
         bench.complete()
         assert b'"failure"' not in (bench.run / "outcomes.jsonl").read_bytes()

@@ -80,7 +80,10 @@ class Widths(AdaptiveConcurrency):
 
 
 class Search(Widths, ConcurrencySearch):
-    pass
+    def served(self, places: float) -> None:
+        """All slots are taken and freed, at a server with so many places."""
+        self.fill(1000)
+        self.around(max(self.busy / places, 1.0))
 
 
 def widths(*steps: str, **settings: Any) -> list[str]:
@@ -90,7 +93,7 @@ def widths(*steps: str, **settings: Any) -> list[str]:
 
 def search(*steps: str) -> list[str]:
     one = Search()
-    return traced(one, lambda now: f"{one.busy} of {one.width:.5g}", steps)
+    return traced(one, lambda now: f"{one.busy} of {one.width:.5g}, rest {one._rest:g}", steps)
 
 
 def waits(

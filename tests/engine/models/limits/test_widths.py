@@ -20,9 +20,7 @@ from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.directory import Directory
 from oversight.engine.models.limits.buckets import BURST_WINDOW, MAX_SAVED, Bucket, Limits
 from oversight.engine.models.limits.concurrency import (
-    FEW,
     OWN_SERVER_START,
-    ConcurrencySearch,
     Connections,
 )
 from oversight.engine.providers.fault import stated_limits
@@ -83,22 +81,6 @@ async def test_a_server_that_queues_is_kept_busy_and_never_flooded(slots, spread
     mean = 1.0 if not spread else 1.133
     assert took <= 200 * mean / (0.95 if slots <= 8 else 0.75)
     assert server.most <= max(4 * slots, 2 * OWN_SERVER_START)
-
-
-def test_each_try_in_vain_doubles_the_rest_before_the_next():
-    """A server of four places: more calls in flight take longer in proportion, and nothing is
-    gained."""
-    slots, tries = ConcurrencySearch(), []
-    for answers in range(5_000):
-        while slots.free:
-            slots.take()
-        width = slots.width
-        slots.answered(took=slots.busy / 4)
-        slots.busy -= 1
-        if slots.width >= 1.5 * width and answers >= FEW:
-            tries.append(answers)
-    rests = [later - earlier for earlier, later in itertools.pairwise(tries)][1:]
-    assert rests[0] < rests[1] < rests[2] and set(rests[2:]) == {rests[2]}
 
 
 @pytest.mark.wire
@@ -232,20 +214,6 @@ def test_workers_divide_all_limits_of_the_sweep_file_and_of_the_server(workers, 
     )
     assert models.limits_of(model) == Limits(requests=600 / workers, concurrency=width)
     assert models._connections[name].most == connections
-
-
-@pytest.mark.parametrize(
-    ("slots", "spread", "width"),
-    [(1, 0.0, 4), (2, 0.0, 4), (4, 0.0, 4), (8, 0.0, 32), (99, 0.0, 32), (99, 0.4, 32)],
-)
-@virtually
-async def test_a_queue_in_the_first_round_of_answers_narrows_to_four(slots, spread, width):
-    one = endpoint(server := Queueing(slots, spread=spread))
-    asks = asyncio.gather(*(one(call_of(100, n, model=MODEL)) for n in range(200)))
-    while one.page.account().stored < FEW + OWN_SERVER_START:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    assert one.limiter.unknown_width == width and server.most == max(width, OWN_SERVER_START)
-    asks.cancel()
 
 
 @virtually
