@@ -169,12 +169,6 @@ def test_servers_and_vendors_describe_themselves(session, request):
     session.check(request, printed({"Token": Token, "date": date} | globals()))
 
 
-@pytest.mark.wire
-async def test_a_server_that_is_gone_tells_nothing():
-    gone = settings_of("llamacpp", {}, base_url="http://127.0.0.1:9/v1")
-    assert await local_server(gone, "m") == LocalServer()
-
-
 def judged(place: Path, judges: str) -> Path:
     """A sweep file of a naive judge alone."""
     file = place / "judged.yaml"
@@ -226,16 +220,6 @@ def test_a_prompt_and_its_reply_may_fill_the_context_and_no_more():
     servers.require_context(call_of(4_000, model="llamacpp/other"))
     with pytest.raises(ContextLengthExceeded, match="400 tokens and a reply of up to 113 exceed"):
         servers.require_context(call_of(400, max_tokens=113, model="llamacpp/m"))
-
-
-def test_load_is_read_from_the_metrics_of_vllm_and_sglang():
-    assert load_in(VLLM_METRICS % 40) == ServerLoad(42, 0)
-    assert load_in(
-        'sglang:num_running_reqs{model_name="m"} 8.0\nsglang:num_queue_reqs{model_name="m"} 4\n'
-    ) == ServerLoad(8, 4)
-    assert load_in("python_info 1.0\n") is None
-    # An unreadable page does not end the watching.
-    assert load_in("vllm:num_requests_running 1e+\nsglang:num_queue_reqs 1e999999\n") is not None
 
 
 @in_memory

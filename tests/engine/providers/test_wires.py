@@ -98,26 +98,10 @@ WISH = {
 }
 
 
+CLOUD = AnthropicWire("bedrock", version="bedrock-2023-05-31", version_in_body=True)
+AZURE = ResponsesWire("azure", (("azure/mine", SOL),))
+
 # Requests. Whole bodies are compared with the vendors' in test_sdk_bytes.py.
-
-
-def test_vendor_specific_fields_are_sent():
-    body = written(OpenAIWire("compatible/lab"), "compatible/lab/org/llama-3")
-    assert (body["model"], body["max_tokens"]) == ("org/llama-3", 1024)
-    assert "max_completion_tokens" not in body
-    router, alone = OpenAIWire("openrouter"), {"require_parameters": True}
-    assert written(router, "openrouter/x/y")["provider"] == alone
-    hosts = '{"provider":{"order":["a"],"allow_fallbacks":false}}'
-    chosen = written(router, "openrouter/x/y", extra_body=hosts)["provider"]
-    assert chosen == {**alone, "order": ["a"], "allow_fallbacks": False}
-    assert MESSAGES.headers()["anthropic-version"] == "2023-06-01"
-    cloud = AnthropicWire("bedrock", version="bedrock-2023-05-31", version_in_body=True)
-    assert "anthropic-version" not in cloud.headers()
-    assert written(cloud, "bedrock/claude")["anthropic_version"] == "bedrock-2023-05-31"
-    # A name that says nothing is asked as the model that it is.
-    assert "include" not in written(ResponsesWire("azure"), "azure/mine")
-    sent = written(ResponsesWire("azure", (("azure/mine", SOL),)), "azure/mine")
-    assert (sent["include"], sent["model"]) == (["reasoning.encrypted_content"], "mine")
 
 
 def test_each_draw_has_a_different_seed():

@@ -264,13 +264,6 @@ async def test_limits_that_the_server_tells_fill_what_the_sweep_file_leaves_open
     assert limited.limiter.statistics().binding is None, "nobody waits"
 
 
-@pytest.mark.parametrize("field", ["requests", "tokens", "input_tokens", "concurrency"])
-@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
-def test_limits_that_make_no_sense_are_named(field, value):
-    with pytest.raises(ValueError, match=f"{field}: {value} is not a positive number"):
-        Limits(**{field: value})
-
-
 @virtually
 async def test_tokens_are_gathered_for_few_calls_that_cannot_leave_yet():
     server = Server(latency=100.0, tokens=estimated)
