@@ -81,7 +81,7 @@ class Widths(AdaptiveConcurrency):
 
 class Search(Widths, ConcurrencySearch):
     def served(self, places: float) -> None:
-        """All slots are taken and freed, at a server with so many places."""
+        """All slots are taken and freed, at a server with this number of places."""
         self.fill(1000)
         self.around(max(self.busy / places, 1.0))
 
