@@ -456,19 +456,19 @@ async def test_a_new_reply_says_where_it_came_from_and_for_which_run(mode, origi
 
 
 async def test_replies_of_two_endpoints_and_models_are_kept_apart():
-    store, gate, here = MemoryStore(), Gate(), ["a"]
-    cache = Cache(store, gate, identity=lambda call: here[0])
+    store, gate, place = MemoryStore(), Gate(), ["a"]
+    cache = Cache(store, gate, identity=lambda call: place[0])
     other = CALL.changed(model="sim/weak")
     tasks = []
-    for here[0], call, count in (("a", CALL, 2), ("b", CALL, 1), ("b", other, 1)):
+    for place[0], call, count in (("a", CALL, 2), ("b", CALL, 1), ("b", other, 1)):
         tasks += [asyncio.create_task(cache(call)) for _ in range(count)]
         for _ in range(9):
             await asyncio.sleep(0)
-    held = [cache.held(model) for model in (CALL.model, other.model, "sim/none")]
-    assert (held, gate.asked, cache.waits) == ([3, 1, 0], 3, True)
+    waiting = [cache.held(model) for model in (CALL.model, other.model, "sim/none")]
+    assert (waiting, gate.asked, cache.waits) == ([3, 1, 0], 3, True)
     gate.open.set()
     await asyncio.wait(tasks)
-    expected = [store_key(call.address, place) for call, place in ((CALL, "a"), (CALL, "b"))]
+    expected = [store_key(call.address, at) for call, at in ((CALL, "a"), (CALL, "b"))]
     assert list(store.keys()) == sorted([*expected, store_key(other.address, "b")])
     assert cache.statistics == CacheStatistics(4, 0, 1, 3) and not cache.held(CALL.model)
 
@@ -493,15 +493,15 @@ async def test_a_reply_that_came_otherwise_is_kept_once_and_a_refresh_replaces_i
 async def test_the_latest_replies_stay_in_memory_as_callers_get_them(monkeypatch):
     store, tags = Looked(), Tags(("<plan>", "</plan>"))
     monkeypatch.setattr("oversight.cache.cache.REPLIES_IN_MEMORY", 2)
-    made = [Call(CALL.request, (n,)) for n in range(3)]
-    await ask_all(Cache(store, answers("<plan>a</plan>b"), identity=home), made)
+    draws = [Call(CALL.request, (n,)) for n in range(3)]
+    await ask_all(Cache(store, answers("<plan>a</plan>b"), identity=home), draws)
     cache = Cache(store, answers(), identity=home, tags={CALL.model: tags}.get)
     store.alone.clear()
-    texts = [(await cache(made[n])).text for n in (0, 1, 2, 1, 2, 0)]
+    texts = [(await cache(draws[n])).text for n in (0, 1, 2, 1, 2, 0)]
     assert texts == ["b"] * 6
-    assert store.alone == [store_key(made[n].address, "here/v1") for n in (0, 1, 2, 0)]
-    cache.forget([store_key(made[2].address, "here/v1")])
-    assert [(await cache(made[n])).text for n in (0, 2)] == ["b"] * 2 and len(store.alone) == 5
+    assert store.alone == [store_key(draws[n].address, "here/v1") for n in (0, 1, 2, 0)]
+    cache.forget([store_key(draws[2].address, "here/v1")])
+    assert [(await cache(draws[n])).text for n in (0, 2)] == ["b"] * 2 and len(store.alone) == 5
 
 
 async def test_calls_of_one_turn_are_looked_up_together_while_the_store_lacks_them():

@@ -1,12 +1,9 @@
-"""Work that an extension adds to, and probes of beliefs."""
+"""Probes of beliefs: each prefix of a transcript once."""
 
 import pytest
 from msgspec.structs import replace
 
 from oversight.cache.call import Call
-from oversight.engine.errors import Interrupted
-from oversight.engine.run import later
-from oversight.engine.run.later import run_all
 from oversight.engine.run.probing import BeliefProbe, Probes, belief_probes, read_probes, run_probes
 from oversight.engine.stop import StopToken
 from oversight.protocols.agents.agent import Agent
@@ -14,31 +11,7 @@ from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.transcript import Transcript
 from tests.fakes import Scripted, prompt
-from tests.virtual import run
 from tests.world import THREE, shipment, sweep
-
-
-@pytest.mark.parametrize("stopped", [False, True])
-def test_work_of_an_extension_is_ended_unless_the_run_stops(stopped):
-    ended, token, done = list[bool](), StopToken(), list[int]()
-
-    class Added:
-        def schedule(self, missing):
-            return later.InOrder(missing())
-
-        async def end(self) -> None:
-            ended.append(True)
-
-    async def attempt(work: int) -> int:
-        if stopped and work == 2:
-            token.stop(Interrupted(2))
-        return 10 * work
-
-    def keep(work: int, result: int) -> None:
-        done.append(result)
-
-    run(run_all(lambda: iter(range(4)), attempt, keep, added=Added(), lanes=1, stop_token=token))
-    assert (done, ended) == (([0, 10, 20], []) if stopped else ([0, 10, 20, 30], [True]))
 
 
 async def test_beliefs_are_probed_once_before_each_turn_and_read_back(tmp_path):
@@ -54,17 +27,20 @@ async def test_beliefs_are_probed_once_before_each_turn_and_read_back(tmp_path):
     probes += [BeliefProbe(other, Transcript(two_best.question))]
 
     def believed(call: Call) -> str:
-        heard = len(prompt(call).speeches)
+        turns_heard = len(prompt(call).speeches)
         if "Which?" in prompt(call).system + prompt(call).user:
             return "A: 20%\nB: 30%\nC: 50%"
-        return "hm" if heard == 1 else f"A: {10 * heard}%\nB: {100 - 10 * heard}%"
+        return "hm" if turns_heard == 1 else f"A: {10 * turns_heard}%\nB: {100 - 10 * turns_heard}%"
 
     judge, token = Scripted(believed), StopToken()
-    for asked in (len(probes), 0):
+    for calls_sent in (len(probes), 0):
         judge.calls.clear()
         await run_probes(probes, judge, Probes(tmp_path), lanes=1, stop_token=token, added=None)
-        assert len(judge.calls) == asked
+        assert len(judge.calls) == calls_sent
     best = shipment(0).values.index(1)
-    points = [(heard, heard / 10 if best == 0 else 1 - heard / 10) for heard in (0, 2, 3)]
+    points = [
+        (turns_heard, turns_heard / 10 if best == 0 else 1 - turns_heard / 10)
+        for turns_heard in (0, 2, 3)
+    ]
     expected = {cell.place: [(n, pytest.approx(p)) for n, p in points] for cell in cells}
     assert read_probes(tmp_path) == expected | {9: [(0, pytest.approx(0.8))]}
