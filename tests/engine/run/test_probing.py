@@ -38,9 +38,6 @@ async def test_beliefs_are_probed_once_before_each_turn_and_read_back(tmp_path):
         await run_probes(probes, judge, Probes(tmp_path), lanes=1, stop_token=token, added=None)
         assert len(judge.calls) == calls_sent
     best = shipment(0).values.index(1)
-    points = [
-        (turns_heard, turns_heard / 10 if best == 0 else 1 - turns_heard / 10)
-        for turns_heard in (0, 2, 3)
-    ]
+    points = [(n, n / 10 if best == 0 else 1 - n / 10) for n in (0, 2, 3)]
     expected = {cell.place: [(n, pytest.approx(p)) for n, p in points] for cell in cells}
     assert read_probes(tmp_path) == expected | {9: [(0, pytest.approx(0.8))]}
