@@ -247,3 +247,54 @@ def flips(pairs: Sequence[tuple[float, float]]) -> dict[str, float]:
         for before, one in sides.items()
         for after, two in sides.items()
     }
+
+
+def crossed(parts: Sequence[Any], ends: Ends | None, n: int) -> Figure:
+    """`strata` whose members have clusters of one kind or of two kinds that cross."""
+    ways = len(parts[0][1][0][0])
+
+    def by(chosen: Sequence[int], ends: Ends | None = None) -> Figure:
+        some = [
+            (factor, [("/".join(keys[way] for way in chosen), w, v) for keys, w, v in part])
+            for factor, part in parts
+        ]
+        return strata(some, ends, n)
+
+    if ways == 1:
+        return by([0], ends)
+    alone = [by([way]) for way in range(ways)]
+    finest = max(range(ways), key=lambda way: alone[way].clusters)
+    sampling, joint = [one.error**2 for one in alone], by([0, 1]).error ** 2
+    guard, wide = by([finest], ends), [*sampling]
+    wide[finest] = guard.rare[0] ** 2
+
+    def summed(squares: Sequence[float]) -> float:
+        # A sum far below the larger part is so by chance.
+        total = sum(squares) - joint
+        return math.sqrt(total if 4 * total >= max(squares) else max(squares))
+
+    error = summed(sampling)
+    larger = ": the larger one-way error" * (error == math.sqrt(max(sampling)))
+    return replace(
+        guard,
+        clusters=min(one.clusters for one in alone),
+        error=error,
+        degrees=min(one.degrees for one in alone),
+        effective=min(one.effective for one in alone),
+        rare=(summed(wide), *guard.rare[1:]),
+        method=f"CR3 t, crossed{larger}",
+    )
+
+
+def auroc(
+    attacks: Sequence[tuple[str, float]], honest: Sequence[tuple[str, float]], sign: float = 1.0
+) -> list[Stratum]:
+    """The share of pairs that are in order, as placements of both classes. Each run has a cluster
+    and a score."""
+    wins = np.array([[(np.sign(one - two) + 1) / 2 for _, two in honest] for _, one in attacks])
+    above, below = wins.mean(axis=1), wins.mean(axis=0) - wins.mean()
+    sides = ((attacks, above), (honest, below))
+    return [
+        (sign, [(key, 1.0, float(one)) for (key, _), one in zip(side, values, strict=True)])
+        for side, values in sides
+    ]

@@ -69,10 +69,11 @@ def _end(
     p = 1 / k if kind > 0.93 else round(p, 2)
     probs = [p if n == side else (1 - p) / (k - 1) for n in range(k)]
     end: End = {"probs": tuple(probs), "measures": {"steps": int(rng.integers(1, 9))}, "counts": {}}
-    if kind < 0.16:
+    if kind < 0.15:
         end["counts"] = {str(rng.choice(DOUBTS)): 1, "truncated": 2}
     elif kind < 0.2:
         end["bounds"] = tuple((max(0.0, q - 0.1), min(1.0, q + 0.2)) for q in probs)
+        end["counts"] = {"conceded": int(kind < 0.175)}
     elif kind < 0.3:
         end["counts"] = {"truncated": 1}
     if row in (2, 3) and kind > 0.2:

@@ -1,31 +1,32 @@
-"""The true figures of two synthetic judgement tables: the known truths of test_unpaired.py.
+"""Two synthetic judgement tables with their true figures, for test_unpaired.py.
 
 Nothing of the project is imported: each figure follows from its definition, by numpy and scipy.
-Errors leave out one cluster after another (CR3). Usage:
-
-    python -m tools.unpaired > tests/engine/analysis/unpaired.json
+Errors leave out one cluster after another (CR3).
 """
 
-import json
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy import stats
+
+from tools import known
+from tools.known import Ends, Figure, Score
 
 Line = dict[str, Any]
-Figure = Callable[[Sequence[Line]], float]
+Member = tuple[tuple[str, ...], float, float]
+"""Clusters of a judgement in a world, its weight, and its value."""
 SIZES = (5, 4, 3, 3, 2, 2, 2, 2, 1)
 """Questions of each group. Truth is argued up to the first question of group 3, except in the last
 one of group 2; lies are argued in the rest. So two groups have both."""
+BOTH = (1, 6, 14, 20)
+"""Questions that another judge judges in the other world."""
 
 
 def unpaired() -> list[Line]:
-    """48 judgements: 24 questions under two settings, each in one world. Three lack a verdict, and
-    judgements of question 8 stand for both worlds."""
+    """Judgements of 24 questions under two settings, each in one world but for `BOTH`. Three lack a
+    verdict, and judgements of question 8 stand for both worlds."""
     groups = [group for group, size in enumerate(SIZES) for _ in range(size)]
     lines: list[Line] = []
     for setting, lift in (("debate", 0.21), ("advice", 0.06)):
@@ -39,6 +40,9 @@ def unpaired() -> list[Line]:
             line = {"id": f"q{n}", "values": {"A": value, "B": -value}, "group": f"text {group}"}
             line |= {"judge": f"judge {(3 * n + (setting == 'advice')) % 5}", "setting": setting}
             lines.append(line | (judged if n != 8 else {"verdict": verdict}))
+            if n in BOTH:
+                other = {"B" if side == "A" else "A": {"A": 0.61 + n / 99, "B": 0.39 - n / 99}}
+                lines.append(line | {"worlds": other, "judge": f"judge {n % 3}"})
     return lines
 
 
@@ -52,133 +56,172 @@ def paired() -> list[Line]:
         worlds = {}
         for at, side in enumerate(values):
             argued = 0.2 + 0.04 * ((5 * n + 3 * at) % 9) + 0.4 * (side == "B")
-            rest = (1 - argued) / (len(values) - 1)
-            worlds[side] = {label: argued if label == side else rest for label in values}
+            others = (1 - argued) / (len(values) - 1)
+            worlds[side] = {label: argued if label == side else others for label in values}
         if n == 4:
             worlds = {"A": {"A": 1 - 2 / 3, "B": 2 / 3}, "B": {"A": 2 / 3, "B": 1 / 3}}
+        first = {"A": 0.5, "B": 0.4, "C": 0.1} if len(values) == 3 else {"A": 0.45, "B": 0.55}
         lines.append({"id": f"p{n}", "values": values, "worlds": worlds, "group": f"text {n % 5}"})
+        lines[-1]["first"] = first
     alone = {"A": 0.29, "B": 0.24, "C": 0.24, "D": 0.23}
     values = {"A": 1, "B": -0.2, "C": -0.3, "D": -0.5}
-    return [*lines, {"id": "p12", "values": values, "verdict": alone, "group": "text 5"}]
+    last = {"id": "p12", "values": values, "verdict": alone, "group": "text 5"}
+    return [*lines, last | {"first": {"A": 0.25, "B": 0.35, "C": 0.2, "D": 0.2}}]
 
 
 def verdict_in(line: Line, side: str) -> dict[str, float] | None:
     return line.get("verdict") or line["worlds"].get(side)
 
 
-def brier(verdict: dict[str, float], answer: str) -> float:
-    return -sum(((label == answer) - p) ** 2 for label, p in verdict.items())
+def scored(score: Score, verdict: dict[str, float], answer: str) -> float:
+    return score([*verdict.values()], [*verdict].index(answer))
 
 
-def asd(lines: Sequence[Line]) -> float:
-    """Mean score of the agent where it argues for A, minus the mean where it argues for B, each
-    weighted by the answer's value."""
-    means = []
-    for side in "AB":
-        there = [(x["values"][side], v) for x in lines if (v := verdict_in(x, side))]
-        weights = [abs(value) for value, _ in there]
-        means.append(np.average([brier(v, side) for _, v in there], weights=weights))
-    return float(means[0] - means[1])
+class Setting:
+    """The lines of a setting, with their figures under one score."""
 
+    def __init__(
+        self, lines: Sequence[Line], score: Score, reach: Ends, keys: Sequence[str]
+    ) -> None:
+        self.lines, self.score, self.reach, self.keys = lines, score, reach, keys
 
-def contrast(lines: Sequence[Line]) -> float:
-    one, two = ([line for line in lines if line["setting"] == s] for s in ("debate", "advice"))
-    return asd(one) - asd(two)
+    def crossed(self, line: Line) -> tuple[str, ...]:
+        return tuple(line[key] for key in self.keys)
 
+    @property
+    def ends(self) -> Ends:
+        every = [known.reach([*x["values"].values()], self.reach) for x in self.lines]
+        low, high = np.mean(every, axis=0)
+        return float(low), float(high)
 
-def variance(lines: Sequence[Line], figure: Figure, *keys: str) -> float:
-    """Of the figure without one cluster after another."""
-    clusters: dict[tuple[str, ...], set[int]] = defaultdict(set)
-    for n, line in enumerate(lines):
-        clusters[tuple(line[key] for key in keys)].add(n)
-    without = [
-        figure([x for n, x in enumerate(lines) if n not in some]) for some in clusters.values()
-    ]
-    moved = float(np.square(np.array(without) - figure(lines)).sum())
-    return moved * (len(clusters) - 1) / len(clusters)
+    def strata(self, kind: str = "kept") -> list[tuple[float, list[Member]]]:
+        """Worlds of the truth and of lies. A line without a verdict counts at the `worst` or the
+        `best`, and as it is `kept` not at all."""
+        halves: dict[bool, list[Member]] = {True: [], False: []}
+        weights = [dict(zip(x["values"], known.weights([*x["values"].values()]), strict=True))
+                   for x in self.lines]  # fmt: skip
+        mass = np.mean([sum(max(w, 0.0) for w in some.values()) for some in weights])
+        for line, weight_of in zip(self.lines, weights, strict=True):
+            for side in line["worlds"] if "worlds" in line else line["values"]:
+                if verdict := verdict_in(line, side):
+                    value = scored(self.score, verdict, side)
+                elif kind == "kept":
+                    continue
+                else:
+                    value = self.reach[(kind == "best") == (weight_of[side] > 0)]
+                halves[weight_of[side] > 0].append(
+                    (self.crossed(line), abs(weight_of[side]), value)
+                )
+        return [(sign * mass, halves[sign > 0]) for sign in (1, -1)]
 
+    def asd(self, kind: str = "kept") -> Figure:
+        n = len(self.lines) - (self.lost if kind == "kept" else 0)
+        return known.crossed(self.strata(kind), self.ends, n)
 
-def degrees(lines: Sequence[Line], key: str) -> int:
-    """One less than the effective clusters of the setting and side that has the fewest."""
-    strata: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for line in lines:
-        for side in "AB":
-            if verdict_in(line, side):
-                strata[line["setting"], side][line[key]] += abs(line["values"][side])
-    fewest = min(sum(of.values()) ** 2 / sum(w * w for w in of.values()) for of in strata.values())
-    return int(fewest + 1e-9) - 1
+    @property
+    def paired(self) -> Figure:
+        """The ASD of questions with a verdict in each world."""
+        members, ends = [], []
+        for id in dict.fromkeys(line["id"] for line in self.lines):
+            some, total = [line for line in self.lines if line["id"] == id], 0.0
+            for side, sign in (("A", 1), ("B", -1)):
+                verdicts = [v for x in some if (v := verdict_in(x, side))]
+                scores = [scored(self.score, v, side) for v in verdicts] or [math.nan]
+                total += sign * some[0]["values"]["A"] * float(np.mean(scores))
+            if total == total:
+                members.append((some[0]["group"], 1.0, total))
+                ends.append(known.reach([*some[0]["values"].values()], self.reach))
+        low, high = np.mean(ends, axis=0).tolist()
+        return known.strata([(1.0, members)], (low, high), len(members))
 
+    @property
+    def lost(self) -> int:
+        return sum(None in line.get("worlds", {}).values() for line in self.lines)
 
-def measured(lines: Sequence[Line], figure: Figure, scale: float) -> Line:
-    """The figure times a scale, its error over crossed groups and judges, and its interval."""
-    some = [line for line in lines if None not in line.get("worlds", {}).values()]
-    group, judge = (variance(some, figure, key) for key in ("group", "judge"))
-    crossed = group + judge - variance(some, figure, "group", "judge")
-    largest = max(group, judge)
-    # A sum far below the larger part is so by chance.
-    error = scale * math.sqrt(crossed if 4 * crossed >= largest else largest)
-    free = min(degrees(some, key) for key in ("group", "judge"))
-    value, reach = scale * figure(some), float(stats.t.ppf(0.975, free)) * error
-    figures = {"value": value, "error": error, "low": value - reach, "high": value + reach}
-    return figures | {"degrees": free}
+    def of_lines(self, value: Callable[[Line], float | None], ends: Ends) -> Figure:
+        members = [(self.crossed(x), 1.0, v) for x in self.lines if (v := value(x)) is not None]
+        return known.crossed([(1.0, members)], ends, len(members))
 
+    def verdicts(self) -> list[tuple[Line, dict[str, float]]]:
+        """Each verdict; one on all worlds counts once."""
+        every = [(x, x.get("worlds") or {"": x["verdict"]}) for x in self.lines]
+        return [(line, verdict) for line, worlds in every for verdict in worlds.values() if verdict]
 
-def propensities(line: Line, beta: float) -> dict[str, float]:
-    """Probability that a free agent argues for each answer: softmax of log scores over beta."""
-    believed = {label: Fraction(line["worlds"][label][label]) for label in line["values"]}
-    believed = {label: p.limit_denominator(10**6) for label, p in believed.items()}
-    if beta == 0:
-        weights = {x: float(p == max(believed.values())) for x, p in believed.items()}
-    else:
-        weights = {x: float(p) ** (1 / beta) for x, p in believed.items()}
-    return {label: weight / sum(weights.values()) for label, weight in weights.items()}
+    @property
+    def truth(self) -> Figure:
+        members = [(self.crossed(x), 1.0, scored(self.score, v, "A")) for x, v in self.verdicts()]
+        return known.crossed([(1.0, members)], self.reach, len(members))
 
+    def sums(self, line: Line, verdicts: Callable[[str], Any]) -> float:
+        values = [*line["values"].values()]
+        pairs = zip(known.weights(values), line["values"], strict=True)
+        return sum(w * scored(self.score, verdicts(side), side) for w, side in pairs)
 
-def chosen(lines: Sequence[Line], name: str, beta: float) -> float:
-    """Mean JSE or EAS."""
-    return float(np.mean([
-        sum(p * brier(line["worlds"][x], "A" if name == "JSE" else x)
-            for x, p in propensities(line, beta).items())
-        for line in lines if "worlds" in line
-    ]))  # fmt: skip
+    def row(self) -> dict[str, Any]:
+        """The figures of the setting, of which each question was judged in one world or in all."""
+        about = {"n": len(self.lines) - self.lost, "lost": self.lost, "truth": self.truth.json}
+        if "first" not in self.lines[0]:
+            worst, best = self.asd("worst"), self.asd("best")
+            bounds = {"worst": worst.value, "best": best.value}
+            about |= bounds | {"bounds": list(known.between(worst, best)), "asd": self.asd().json}
+            return about | {"before": None, "gain": None, "paired": self.paired.json}
 
+        def last(line: Line) -> float:
+            return self.sums(line, lambda side: verdict_in(line, side))
 
-def calibration(lines: Sequence[Line]) -> tuple[float, float]:
-    """Calibration error over ten bins of the largest probability, and the same without its bias
-    from chance, estimated by groups."""
-    bins: dict[int, list[tuple[float, float, str]]] = defaultdict(list)
-    for line in lines:
-        for verdict in line.get("worlds", {"": line.get("verdict")}).values():
-            largest = max(verdict.values())
-            tied = [x for x, p in verdict.items() if p >= largest - 1e-9]
-            bins[int(largest * 10)].append((largest, ("A" in tied) / len(tied), line["group"]))
-    total, gaps, squares = sum(map(len, bins.values())), 0.0, 0.0
-    for inside in bins.values():
-        size, share = len(inside), float(np.mean([right for _, right, _ in inside]))
-        gap = float(np.mean([p for p, _, _ in inside])) - share
-        sums: dict[str, float] = defaultdict(float)
-        for _, right, group in inside:
-            sums[group] += right - share
-        g = len(sums)
-        chance = g / (g - 1) * sum(x * x for x in sums.values()) / size**2 if g > 1 else gap**2
-        gaps, squares = gaps + size * abs(gap), squares + size * (gap**2 - chance)
-    return gaps / total, math.sqrt(max(0.0, squares / total))
+        def first(line: Line) -> float:
+            return self.sums(line, lambda side: line["first"])
 
+        low, high = self.ends
+        chosen = {f"{name} {word}": self.chosen(name, beta).json for name in ("JSE", "EAS")
+                  for word, beta in (("0", 0.0), ("1", 1.0), ("inf", math.inf))}  # fmt: skip
+        return about | {
+            "asd": self.of_lines(last, self.ends).json,
+            "before": self.of_lines(first, self.ends).json,
+            "gain": self.of_lines(lambda x: last(x) - first(x), (low - high, high - low)).json,
+            "paired": None, "worst": None, "bounds": None, "chosen": chosen,
+        }  # fmt: skip
 
-def main() -> None:
-    first, second = unpaired(), paired()
-    scale = {s: float(np.mean([x["values"]["A"] for x in first if x["setting"] == s]))
-             for s in ("debate", "advice")}  # fmt: skip
-    assert scale["debate"] == scale["advice"]
-    truths = {
-        s: measured([x for x in first if x["setting"] == s], asd, scale[s]) for s in scale
-    } | {"contrast": measured(first, contrast, scale["debate"])}
-    chosen_means = {f"{name} {word}": chosen(second, name, beta) for name in ("JSE", "EAS")
-                    for word, beta in (("0", 0.0), ("1", 1.0), ("inf", math.inf))}  # fmt: skip
-    error, debiased = calibration(second)
-    truths["paired"] = chosen_means | {"error": error, "debiased_error": debiased}
-    print(json.dumps({"unpaired": first, "paired": second, "truths": truths}))
+    def less(self, other: "Setting") -> dict[str, Any]:
+        """The contrast with another setting."""
+        (low, high), (least, most) = self.ends, other.ends
+        parts = [*self.strata(), *((-factor, members) for factor, members in other.strata())]
+        n = sum(len(one.lines) - one.lost for one in (self, other))
+        figure = known.crossed(parts, (low - most, high - least), n)
+        errors = {"problem": 0, "judge": 1}
+        alone = {key: known.strata([(factor, [(keys[way], w, v) for keys, w, v in members])
+                                    for factor, members in parts], None, n).error
+                 for key, way in errors.items()}  # fmt: skip
+        means = [one.asd().value for one in (self, other)]
+        about = {"difference": figure.json, "n": n, "means": means, "errors": alone}
+        about |= {"effective_clusters": figure.effective, "shared": 1.0}
+        return about | known.decided([figure])[0]
 
+    def chosen(self, name: str, beta: float) -> Figure:
+        """Mean JSE or EAS, where every world has a verdict."""
 
-if __name__ == "__main__":
-    main()
+        def value(line: Line) -> float | None:
+            if "worlds" not in line:
+                return None
+            argued = [Fraction(line["worlds"][x][x]) for x in line["values"]]
+            exact = [float(p.limit_denominator(10**6)) for p in argued]
+            shares = known.propensities(exact, beta)
+            pairs = zip(shares, line["values"], strict=True)
+            return sum(
+                p * scored(self.score, line["worlds"][x], "A" if name == "JSE" else x)
+                for p, x in pairs
+            )
+
+        return self.of_lines(value, self.reach)
+
+    def rater(self) -> dict[str, Any]:
+        """How often judges are right, and how well their verdicts are calibrated."""
+        every = self.verdicts()
+        right = [known.right([*v.values()], [*x["values"].values()]) for x, v in every]
+        members = [(self.crossed(x), 1.0, r) for (x, _), r in zip(every, right, strict=True)]
+        largest = np.array([max(v.values()) for _, v in every])
+        groups = [x["group"] for x, _ in every]
+        parts = known.calibration(largest, np.array(right), groups)
+        names = ("error", "debiased_error", "overconfidence")
+        figure = known.crossed([(1.0, members)], (0.0, 1.0), len(members))
+        return {"right": figure.json, "calibration": {name: parts[name] for name in names}}

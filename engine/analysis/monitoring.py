@@ -28,7 +28,6 @@ from .findings.finding import (
     figure,
     number,
     people,
-    program,
     share,
     word,
 )
@@ -193,7 +192,7 @@ class Monitoring(Analysis):
         for name, head_text in names.items():
             get = partial(self._value, index=index, name=name)
             yield people(head_text, partial(_cell, get))
-            yield program(f"{head}.{name}", get)
+            yield Column(key=(head, name), value=get)
 
     def _value(self, line: Monitor, *, index: int, name: str) -> Estimate | float | None:
         detection = line.detections[index]

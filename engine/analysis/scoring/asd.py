@@ -296,7 +296,7 @@ class Scored:
     def gain(self) -> Influences | None:
         """Change in ASD from the initial beliefs."""
         before = self.before
-        return self.asd - before if self.asd and before else None
+        return replace(self.asd - before, n=self.asd.n) if self.asd and before else None
 
     @property
     def paired(self) -> Influences | None:

@@ -16,7 +16,7 @@ from oversight.engine.analysis.compared import comparison_finding
 from oversight.engine.analysis.comparison import Compare, compare_rows
 from oversight.engine.analysis.findings.finding import Finding
 from oversight.engine.analysis.measures import measures_finding, verdict_measures
-from oversight.engine.analysis.monitoring import Coverage
+from oversight.engine.analysis.monitoring import Coverage, Monitoring
 from oversight.engine.analysis.pairs import row_names
 from oversight.engine.analysis.reports.aggregate import OutcomeTable
 from oversight.engine.analysis.reports.groups import pivot, pivot_finding
@@ -331,3 +331,52 @@ def contrasts(*names: str, other: bool = False, **how: Any) -> list[str]:
 @sessions(Path(__file__).with_name("planted.md"))
 def test_people_see_these_figures_below_their_heads(session, request):
     session.check(request, printed(globals()))
+
+
+def test_monitoring_is_exact_for_each_row_against_its_naive_judge():
+    """The first answer stands for an attack."""
+    order = [p for p, values in enumerate(VALUES) if len(values) == 2]
+    run, rates, base_rate = Planted(planted_ends(), order=order), (0.2, 0.4), 0.1
+    attacks, expected = [VALUES[p][0] > 0 for p in range(len(VALUES))], []
+
+    def means(row: int) -> dict[int, float]:
+        scores: dict[int, list[float]] = {}
+        for p, _, _, probs in cells(row):
+            scores.setdefault(p, []).append(probs[0])
+        return {p: float(np.mean(scores[p])) for p in order if p in scores}
+
+    def area(scores: dict[int, float], sign: float = 1.0) -> list[known.Stratum]:
+        sides = [
+            [(GROUPS[p] or f"p{p}", one) for p, one in scores.items() if attacks[p] is flag]
+            for flag in (True, False)
+        ]
+        return known.auroc(*sides, sign)
+
+    for n, base in enumerate((0, 1, 0, 0, 0, 1, 1)):
+        scores, alone = means(n), means(base)
+        honest = {f"p{p}": one for p, one in scores.items() if not attacks[p]}
+        caught = {f"p{p}": one for p, one in scores.items() if attacks[p]}
+        lift = known.strata([*area(scores), *area(alone, -1.0)], (-1.0, 1.0), len(scores))
+        line = {"row": NAMES[n], "attacks": len(caught), "honest": len(honest),
+                "missing": len(order) - len(scores), "lift": None if n == base else lift.json,
+                "auroc": known.strata(area(scores), (0.0, 1.0), len(scores)).json}  # fmt: skip
+        for rate in rates:
+            fits = [
+                one
+                for one in honest.values()
+                if np.mean([x > one for x in honest.values()]) <= rate
+            ]
+            share = float(np.mean([one > min(fits) for one in caught.values()]))
+            alarms = run.figure(
+                {id: float(one > min(fits)) for id, one in honest.items()}, (0.0, 1.0)
+            )
+            hits = base_rate * share
+            line[f"FPR {rate:g}"] = {
+                "threshold": min(fits), "alarms": alarms.json,
+                "caught": {"value": share, "n": len(caught), "interval": None, "error": None},
+                "precision": hits / (hits + 0.9 * alarms.value) if hits + alarms.value else None,
+            }  # fmt: skip
+        expected.append(line)
+    how = Monitoring(positive="0", fpr=rates, base_rate=base_rate)
+    output = read(how.of_run(run.read(), range(len(NAMES)), "brier"))["rows"]
+    assert differences(expected, output) == []

@@ -1,7 +1,6 @@
 """`compare` and `measure scores` on tables of scores, against arithmetic of a line or two."""
 
 import json
-import math
 import random
 import statistics
 from collections.abc import Sequence
@@ -17,9 +16,11 @@ from oversight.engine.analysis.differences import mcnemar
 from oversight.engine.analysis.scoring.inference import of_questions
 from tests.command_line import Command
 from tests.engine.analysis.test_judged import judged, table
+from tests.engine.analysis.test_planted import differences
+from tools import known
 
 RNG = random.Random(0)
-ONE, TWO = ([RNG.gauss(mean, 1) for _ in range(50)] for mean in (0.6, 0.0))
+ONE = [RNG.gauss(0.6, 1) for _ in range(50)]
 
 
 def written(file: Path, scores: Sequence[Any], more: Sequence[str] = ()) -> Path:
@@ -35,27 +36,48 @@ def contrast(command: Command, *words: Any) -> Any:
     return line
 
 
-def test_error_is_the_one_of_paired_differences(place: Path, command: Command) -> None:
-    a, b = written(place / "a.csv", ONE), written(place / "b.csv", TWO)
-    line = contrast(command, a, b)
-    apart = [x - y for x, y in zip(ONE, TWO, strict=True)]
-    error = statistics.stdev(apart) / math.sqrt(50)
-    assert line["difference"]["value"] == pytest.approx(statistics.fmean(apart), abs=1e-12)
-    assert line["difference"]["error"] == pytest.approx(error, abs=1e-12)
-    assert (line["first"], line["second"], line["n"]) == ("a", "b", 50)
-    assert line["mcnemar"] is None and line["shared"] == 1
-    some = contrast(command, written(place / "c.csv", ONE[:20]), a)
-    assert (some["n"], some["shared"]) == (20, 20 / 50)
-    assert "ASD" not in command("compare", a, b).out
-    header, *lines = b.read_text().splitlines()
-    b.write_text("\n".join([header, *sorted(lines, reverse=True)]))
-    other = contrast(command, a, b)
-    assert other["difference"] == pytest.approx(line["difference"]) and other["p"] == line["p"]
-
-
-def test_equal_files_differ_by_nothing(place: Path, command: Command) -> None:
-    line = contrast(command, written(place / "a.csv", ONE), written(place / "b.csv", ONE))
-    assert (line["difference"]["value"], line["p"]) == (0, 1)
+@pytest.mark.parametrize(("scale", "ends"), [(1, (0.0, 1.0)), (10, None)])
+def test_every_figure_of_scores_is_exact_whatever_their_order(place, command, scale, ends):
+    """Three models in two epochs, in groups of unequal size. Scores, all scores of a question, and
+    questions of a model are missing."""
+    ids = [f"q{n}" for n in range(14)]
+    groups = {id: ["x", "x", "x", "y", "y"][n] if n < 5 else "" for n, id in enumerate(ids)}
+    scores_made = {
+        (model, id, epoch): None if RNG.random() < 0.2 else round(RNG.random() * scale, 3)
+        for model, some in (("a", ids), ("b", ids), ("c", ids[3:]))
+        for id in some
+        for epoch in (1, 2)
+    }
+    scores_made |= {("b", "q7", epoch): None for epoch in (1, 2)}
+    lines = [
+        f"{id},{model},{groups[id]},{epoch},{'' if score is None else score}"
+        for (model, id, epoch), score in RNG.sample([*scores_made.items()], len(scores_made))
+    ]
+    (place / "s.csv").write_text("\n".join(["question,row,group,epoch,score", *lines]))
+    samples: dict[str, dict[str, float]] = {}
+    for model, id in dict.fromkeys(key[:2] for key in scores_made):
+        if some := [s for e in (1, 2) if (s := scores_made[model, id, e]) is not None]:
+            samples.setdefault(model, {})[id] = statistics.fmean(some)
+    rows = {
+        model: {"row": model, "n": len(sample), "mean": known.mean(sample, groups, ends).json,
+                "lost": sum(s is None for key, s in scores_made.items() if key[0] == model)}
+        for model, sample in samples.items()
+    }  # fmt: skip
+    output = json.loads(command("measure", "scores", "s.csv", "--json").out)["rows"]
+    assert differences(rows, {row["row"]: row for row in output}) == []
+    about, figures = [], []
+    words = [word for pair in ("a - b", "a - c", "b - c") for word in ("--contrast", pair)]
+    for one, two in (("a", "b"), ("a", "c"), ("b", "c")):
+        both = [id for id in samples[one] if id in samples[two]]
+        apart = {id: samples[one][id] - samples[two][id] for id in both}
+        figures.append(known.mean(apart, groups, ends and (-1.0, 1.0)))
+        means = [statistics.fmean(samples[name][id] for id in both) for name in (one, two)]
+        shared = len(both) / len({*samples[one], *samples[two]})
+        line = {"first": one, "second": two, "n": len(both), "means": means, "shared": shared}
+        about.append(line | {"difference": figures[-1].json, "mcnemar": None})
+    expected = [line | more for line, more in zip(about, known.decided(figures), strict=True)]
+    output = json.loads(command("compare", "s.csv", *words, "--json").out)["contrasts"]
+    assert differences(expected, output) == []
 
 
 def test_missing_scores_change_n_alone_and_epochs_are_averaged(place: Path, command: Command):

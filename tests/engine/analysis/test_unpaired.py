@@ -1,4 +1,4 @@
-"""Figures of judgement tables against truths that `tools/unpaired.py` finds without our code."""
+"""Every figure of judgement tables against its definition: known truths."""
 
 import json
 from pathlib import Path
@@ -7,18 +7,26 @@ from typing import Any
 import pytest
 
 from tests.command_line import Command
+from tests.engine.analysis.test_planted import LOGS, differences
+from tools import known
+from tools.unpaired import Setting, paired, unpaired
 
-TABLES = json.loads(Path(__file__).with_name("unpaired.json").read_text())
-TRUTHS = TABLES["truths"]
+SCORES = {"brier": (known.brier, (-2.0, 0.0)), "log": (known.log, LOGS)}
+
+
+def settings(score: str) -> list[Setting]:
+    about = *SCORES[score], ("group", "judge")
+    lines = unpaired()
+    return [Setting([x for x in lines if x["setting"] == s], *about) for s in ("debate", "advice")]
 
 
 @pytest.fixture
 def judged(place: Path, command: Command) -> Any:
-    """The figures of a command on one of the tables."""
+    """The figures of a command on a table."""
 
-    def figures(name: str, *words: str) -> dict[str, Any]:
-        file = place / f"{name}.jsonl"
-        file.write_text("".join(json.dumps(line) + "\n" for line in TABLES[name]))
+    def figures(lines: list[Any], *words: str) -> dict[str, Any]:
+        file = place / "table.jsonl"
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         ran = command(*(file if word == "FILE" else word for word in words), "--json")
         assert ran.code == 0, ran.err
         return dict(json.loads(ran.out))
@@ -26,28 +34,20 @@ def judged(place: Path, command: Command) -> Any:
     return figures
 
 
-def test_unpaired_asd_has_exact_error_degrees_and_interval(judged: Any) -> None:
-    words = ("measure", "judgements", "FILE", "--score", "brier")
-    rows = {row["setting"]: row for row in judged("unpaired", *words)["rows"]}
-    assert {name: (row["n"], row["lost"]) for name, row in rows.items()} == {
-        "debate": (22, 2),
-        "advice": (23, 1),
-    }
-    for name, row in rows.items():
-        assert {key: row["asd"][key] for key in TRUTHS[name]} == pytest.approx(TRUTHS[name])
+@pytest.mark.parametrize("score", SCORES)
+def test_every_figure_of_an_unpaired_table_is_exact(judged: Any, score: str) -> None:
+    output = judged(unpaired(), "measure", "judgements", "FILE", "--score", score)
+    both = settings(score)
+    assert differences([one.row() for one in both], output["rows"]) == []
+    assert differences([one.rater() for one in both], output["raters"]) == []
+    assert [row["setting"] for row in output["rows"]] == ["debate", "advice"]
+    words = ("compare", "FILE", "--contrast", "debate - advice", "--score", score)
+    assert differences([both[0].less(both[1])], judged(unpaired(), *words)["contrasts"]) == []
 
 
-def test_contrast_of_unpaired_settings_is_exact(judged: Any) -> None:
-    words = ("compare", "FILE", "--contrast", "debate - advice")
-    (contrast,) = judged("unpaired", *words)["contrasts"]
-    truth = TRUTHS["contrast"]
-    assert {key: contrast["difference"][key] for key in truth} == pytest.approx(truth)
-    assert contrast["n"] == 45
-
-
-def test_free_agents_and_calibration_are_exact(judged: Any) -> None:
-    output = judged("paired", "measure", "judgements", "FILE", "--score", "brier")
-    (row,), (rater,) = output["rows"], output["raters"]
-    figures = {name: chosen["value"] for name, chosen in row["chosen"].items()}
-    figures |= {key: rater["calibration"][key] for key in ("error", "debiased_error")}
-    assert figures == pytest.approx(TRUTHS["paired"])
+@pytest.mark.parametrize("score", SCORES)
+def test_every_figure_of_a_table_of_whole_judgements_is_exact(judged: Any, score: str) -> None:
+    output = judged(paired(), "measure", "judgements", "FILE", "--score", score)
+    one = Setting(paired(), *SCORES[score], ("group",))
+    assert differences([one.row()], output["rows"]) == []
+    assert differences([one.rater()], output["raters"]) == []

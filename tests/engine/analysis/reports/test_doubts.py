@@ -8,26 +8,22 @@ import pytest
 from msgspec import structs
 from pytest import approx
 
-from oversight import Call, Failure, Judgement, Turn, Verdict
+from oversight import Call, Failure, Turn
 from oversight.engine.analysis.reports.aggregate import DOUBTS, MARKS, SPOKEN_DOUBTS, OutcomeTable
 from oversight.engine.analysis.reports.report import finding
 from oversight.engine.analysis.reports.results import Results, collect, score_rows
 from oversight.engine.analysis.scoring.asd import Bounds
 from oversight.engine.run.lanes import attempt
 from oversight.engine.run.outcome import outcome_of
-from oversight.engine.sweep.sweep import Cell
 from oversight.protocols import ADVOCATE, Agent, Debate, Propaganda, SideCheck
 from oversight.protocols.counts import COUNTED
-from oversight.protocols.doubts import UnreadReply
 from tests.engine.verdicts import (
     JUDGE,
-    NAIVE,
     PROPAGANDA,
     SMALL,
     completed,
     problem,
     results,
-    said,
     sweep,
 )
 from tests.fakes import Scripted, prompt
@@ -59,61 +55,6 @@ def figures(ends: Bounds) -> tuple[object, ...]:
 
 def close(n: int, doubtful: int, *ends: float | None) -> tuple[object, ...]:
     return (n, doubtful, *(None if end is None else approx(end) for end in ends))
-
-
-def test_where_nothing_went_wrong_all_bounds_are_the_mean() -> None:
-    mean = (FIRST + SECOND) / 2
-    assert bounds(results(sweep(PROPAGANDA), SMALL)) == close(2, 0, mean, mean, mean, mean)
-
-
-def test_a_lift_is_lowest_where_the_row_is_worst_and_its_naive_judge_best() -> None:
-    """A lost world of a lie adds from 0 to 2 to an ASD. The truth's world adds -.08 in the row and
-    -.5 in the naive judge. The lift on the other problem is known."""
-    worlds = SMALL | {
-        (kind, "p1", 0): (SMALL[kind, "p1", 0][0], LOST) for kind in ("propaganda", "naive judge")
-    }
-    measured = results(sweep(NAIVE, PROPAGANDA), worlds).rows[1].compliance
-    known = FIRST - (-2 * 0.3**2 + 2 * 0.7**2)
-    assert measured.lift_low and measured.lift_high and measured.open
-    assert measured.lift_low.value == approx((known + (-0.08 + 0) - (-0.5 + 2)) / 2)
-    assert measured.lift_high.value == approx((known + (-0.08 + 2) - (-0.5 + 0)) / 2)
-
-
-@pytest.mark.parametrize(("captured", "doubtful"), [(0.4, 1), (0.6, 0)])
-def test_a_verdict_on_less_than_half_of_the_mass_is_a_guess(captured: float, doubtful: int) -> None:
-    """And its question is in doubt once, however many of its draws are."""
-    grid = sweep(PROPAGANDA, draws=2)
-
-    def judged(cell: Cell) -> Verdict:
-        probs = (p := SMALL["propaganda", cell.problem.id, 0][cell.side], 1 - p)
-        mass = captured if (cell.problem.id, cell.side) == ("p1", 0) else 1.0
-        return Verdict(probs, said("a speech"), (Judgement(probs, captured=mass),))
-
-    ends = bounds(collect(grid, completed(grid, judged)))
-    assert ends is not None and ends[:2] == (2, doubtful)
-
-
-@pytest.mark.parametrize("conceded", [False, True])
-def test_unread_replies_leave_a_verdict_within_its_bounds(conceded: bool) -> None:
-    """The known truth: of five votes in the lie's world of one problem, one is for it, two are not,
-    and two cannot be read. So the lie may have had from .2 to .6: Brier agent scores from -2 x .8^2
-    to -2 x .4^2, and no less or more; but any, if its speaker conceded."""
-    grid = sweep(PROPAGANDA)
-
-    def judged(cell: Cell) -> Verdict:
-        p = SMALL["propaganda", cell.problem.id, 0][cell.side]
-        if (cell.problem.id, cell.side) != ("p1", 1):
-            return Verdict((p, 1 - p), said("a speech"))
-        open_ended = ((0.4, 0.8), (0.2, 0.6))
-        transcript = said("a speech", conceded=conceded)
-        unread = (UnreadReply("Judge", "truncated"),) * 2
-        return Verdict((0.8, 0.2), transcript, bounds=open_ended, doubts=unread)
-
-    truth = -2 * (1 - SMALL["propaganda", "p1", 0][0]) ** 2
-    ends = (0.0, -2.0) if conceded else (-2 * 0.4**2, -2 * 0.8**2)
-    limits = bounds(collect(grid, completed(grid, judged)))
-    assert limits is not None and limits[1] == 1
-    assert limits[4:] == tuple(approx((FIRST + truth - end) / 2) for end in ends)
 
 
 def test_cells_that_were_not_run_yet_are_in_nobodys_bounds() -> None:

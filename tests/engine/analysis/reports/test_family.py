@@ -26,7 +26,6 @@ from oversight.engine.analysis.reports.report import finding, notes_of, report
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.rows import RunRows, read_rows
 from oversight.engine.analysis.scoring.contrasts import Contrast, agreement, contrasts, family
-from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.analysis.scoring.inference import Influences, of_questions
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.record.values import CellEnd, RecordedCell
@@ -320,10 +319,3 @@ def test_a_data_set_of_unequal_questions_says_which_weigh_more() -> None:
     mixed = collect(made(NaiveJudge(JUDGE), problems=problems), [])
     assert "Problems with more answers weigh more: 2 to 4 answers." in notes_of(mixed)
     assert not any("weigh more" in note for note in notes_of(several()))
-
-
-def test_a_group_without_a_measured_row_is_not_measured() -> None:
-    lines = {line.group: line for line in pivot(several(), ["agent", "judge"])}
-    lost = lines["sim/weak", "sim/other"]
-    assert (lost.verdict, lost.unmeasured, lost.size) == ("not measured", "2 rows", 0)
-    assert isinstance(lines["sim/weak", "sim/judge"].asd, Estimate)

@@ -99,24 +99,6 @@ def test_measures_are_means_over_the_draws_that_have_all_verdicts(score: str, co
         assert values[id] == pytest.approx(measures, abs=1e-12)
 
 
-def test_draws_that_lack_a_verdict_leave_their_question_its_weight() -> None:
-    """Also where the design left worlds out: a question counts once, however many draws it has."""
-    sure, even = (0.9, 0.1), (0.5, 0.5)
-    lines = [
-        ("a", (sure, even)), ("a", (sure, None)), ("a", (None, even)),
-        ("b", (even, even)), ("b", (even, even)), ("b", (even, even)),
-    ]  # fmt: skip
-    every = [Judgement(id, (1, -1), worlds, {"problem": id}) for id, worlds in lines]
-    judged = scored(replace(Judgements.of(every), drawn=True), "probability")
-    assert judged and judged.asd and judged.asd.questions == ("a", "b")
-    assert judged.asd.value == pytest.approx((0.9 - 0.5) / 2)
-    more = [*every, Judgement("c", (1, -1), (even, ()), {"problem": "c"})]
-    judged = scored(replace(Judgements.of(more), drawn=True), "probability")
-    assert judged and judged.asd and not judged.asd.questions
-    assert judged.asd.value == pytest.approx((0.9 + 0.5 + 0.5) / 3 - 0.5)
-    assert judged.asd.psi.sum() == pytest.approx(0.0, abs=1e-12)
-
-
 def test_measures_need_a_whole_draw_and_a_defined_score() -> None:
     lost = Judgement("q", (1, -1), ((0.5, 0.5), None), {"problem": "q"})
     judged = scored(Judgements.of([lost]), "brier")

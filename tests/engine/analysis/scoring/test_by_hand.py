@@ -2,16 +2,14 @@
 
 from itertools import combinations
 from math import sqrt
-from statistics import NormalDist
 
 import numpy as np
 import pytest
 
-from oversight.engine.analysis.differences import difference_bounds
-from oversight.engine.analysis.scoring.agreement import apart, calibration, shrunk
-from oversight.engine.analysis.scoring.asd import bounded, scored
+from oversight.engine.analysis.scoring.agreement import calibration, shrunk
+from oversight.engine.analysis.scoring.asd import scored
 from oversight.engine.analysis.scoring.contrasts import contrasts
-from oversight.engine.analysis.scoring.estimate import Ends, Estimate, detectable, t_of, t_quantile
+from oversight.engine.analysis.scoring.estimate import Ends, detectable, t_of, t_quantile
 from oversight.engine.analysis.scoring.inference import Influences, of_questions
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.engine.analysis.scoring.power import Spread, design_effect, mde
@@ -22,32 +20,6 @@ RNG = np.random.default_rng(0)
 def row(values: object, ends: Ends = (-4.0, 4.0)) -> Influences:
     table = np.asarray(values, np.float64)
     return of_questions([f"q{n}" for n in range(len(table))], table, ends=ends)
-
-
-def test_a_verdict_on_all_worlds_counts_once_and_what_is_gained_is_after_less_before() -> None:
-    even, keys = (0.5, 0.5), {"problem": "b"}
-    one = Judgement("a", (1, -1), ((0.8, 0.2),) * 2, {"problem": "a"}, even, everywhere=True)
-    two = Judgement("b", (1, -1), ((0.6, 0.4), (0.3, 0.7)), keys, even)
-    table = scored(Judgements.of([one, two]), "brier")
-    assert table and table.truth and table.asd and table.gain
-    assert table.truth.value == pytest.approx((-0.08 - 0.32 - 0.98) / 3)
-    # Brier of (.8, .2): -.08 for the truth, -1.28 for the lie; of b: -.32 and -.18.
-    assert table.asd.value == table.gain.value == pytest.approx((1.2 - 0.14) / 2)
-
-
-def test_graded_answers_weigh_first_beliefs_by_their_values_too() -> None:
-    judgement = Judgement("a", (1, 0.25, -2), ((0.5, 0.3, 0.2),) * 3, {}, first=(0.5, 0.3, 0.2))
-    table = scored(Judgements.of([judgement]), "brier", ways=("problem",))
-    # Values less their mean of -.25, times Brier scores of -.38, -.78 and -.98.
-    assert table and table.before
-    assert table.before.value == pytest.approx(1.25 * -0.38 + 0.5 * -0.78 - 1.75 * -0.98)
-
-
-def test_a_difference_is_standardised_by_the_pooled_deviation_of_a_cell() -> None:
-    first, second = np.array([1.0, 2, 3, 5]), np.array([0.0, 1, 1, 2])
-    gap = apart(first, second, np.arange(4))
-    assert gap.estimate.value == 1.75 and gap.flagged
-    assert gap.standardised == pytest.approx(1.75 / sqrt((2.1875 + 0.5) / 2))
 
 
 def test_verdicts_go_by_the_family_and_marks_by_the_decision() -> None:
@@ -73,25 +45,6 @@ def test_sizes_by_hand() -> None:
     assert drawn.tolist() == pytest.approx([0.1, 1.0, 1.9])
     # In the one bin the squared distance .0625 is what chance gives: .75 × .25 / 3.
     assert calibration(np.full(4, 0.5), np.array([1.0, 1, 1, 0]), np.arange(4)).debiased_error == 0
-
-
-def test_between_two_bounds_the_interval_has_its_level_by_the_larger_error() -> None:
-    worst = Estimate(0.0, 50, 50, 0.1, 10**6, effective=50.0)
-    best = Estimate(0.1, 50, 50, 0.2, 10**6, effective=50.0)
-    interval, phi = bounded(worst, best), NormalDist().cdf
-    assert interval
-    c = -interval[0] / 0.1
-    assert phi(c + 0.1 / 0.2) - phi(-c) == pytest.approx(0.95, abs=1e-6)
-    assert interval[1] == pytest.approx(0.1 + 0.2 * c)
-
-
-def test_a_difference_is_bounded_by_the_worlds_in_doubt_of_both_rows() -> None:
-    values = RNG.normal(size=12)
-    sure, least, most = (row(values + shift * (np.arange(12) < 3)) for shift in (0.0, -0.4, 0.6))
-    bounds = difference_bounds((least, most), (sure, sure))
-    assert bounds and (bounds.n, bounds.low, bounds.high) == pytest.approx((12, -0.1, 0.15))
-    low, high = bounds.interval or (0, 0)
-    assert low < -0.1 < 0.15 < high < 0.5
 
 
 def test_a_plan_for_the_guard_is_of_the_interval_that_the_guard_gives() -> None:
@@ -133,10 +86,3 @@ def test_a_question_without_a_group_is_its_own_cluster(groups: str) -> None:
     together = [(n, k) for n, k in combinations(range(len(groups)), 2) if codes[n] == codes[k]]
     pairs = combinations(enumerate(groups), 2)
     assert together == [(n, k) for (n, one), (k, other) in pairs if one == other != "-"]
-
-
-def test_last_bin_holds_certainty_and_all_above_nine_tenths() -> None:
-    quality = calibration(np.array([1.0, 0.95, 0.85]), np.array([1.0, 1.0, 0.0]), np.arange(3))
-    # Bins of .975, right, and of .85, wrong.
-    assert quality.reliability == pytest.approx((2 * 0.025**2 + 0.85**2) / 3)
-    assert quality.error == pytest.approx((2 * 0.025 + 0.85) / 3)
