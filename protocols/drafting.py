@@ -118,8 +118,7 @@ class BestOf(Wrapper):
         for n, verdict in verdicts.read.items():
             # With other replies, for example of a judge with votes, it might have won.
             if n != best and (ends[n][1], best) > (ends.get(best, ANYTHING)[0], n):
-                partial = UnreadReply("Judge", "partial")
-                doubts += verdict.doubts or (partial,) * bool(verdict.bounds)
+                doubts += verdict.unread_replies
         others = tuple(turn for n, turn in enumerate(turns) if n != best)
         return structs.replace(turns[best], drafts=others, doubts=tuple(doubts))
 

@@ -164,6 +164,11 @@ class Verdict(Struct, frozen=True):
         """The bounds. Without unread replies these are the probabilities."""
         return self.bounds or tuple((p, p) for p in self.probs)
 
+    @property
+    def unread_replies(self) -> tuple[UnreadReply, ...]:
+        """The unread replies; a `partial` one where only mass of labels is unread."""
+        return self.doubts or (UnreadReply("Judge", "partial"),) * bool(self.bounds)
+
     def settled(self, side: Answer) -> "Verdict":
         """The verdict of the world in which the agent argues for `side`: unread replies count
         against `side`, as described in oversight.protocols.doubts."""

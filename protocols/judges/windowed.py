@@ -77,5 +77,5 @@ class Windowed(RepeatedJudge):
             bounds = ranges_given((low, high), place, len(texts))
         doubts = (*replies.doubts, *(doubt for verdict in read for doubt in verdict.doubts))
         judgements = tuple(judgement for verdict in read for judgement in verdict.judgements)
-        about = result, floor, judgements
-        return Verdict(*about, redraws=probs, bounds=bounds if doubts else (), doubts=doubts)
+        bounds = bounds if doubts or any(verdict.bounds for verdict in read) else ()
+        return Verdict(result, floor, judgements, redraws=probs, bounds=bounds, doubts=doubts)

@@ -173,7 +173,7 @@ class AdversarialPropaganda(WithHorizon):
         verdict = await self.judge.judge(speeches, ask, self.judging())
         call = verdict.judgements[-1].call if verdict.judgements else ""
         text = in_words(speeches.question, verdict.probs)
-        return Turn(FORECASTER.title, text, call=call, doubts=verdict.doubts), verdict.probs
+        return Turn(FORECASTER.title, text, call=call, doubts=verdict.unread_replies), verdict.probs
 
 
 async def traded(

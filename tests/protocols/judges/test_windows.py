@@ -104,6 +104,15 @@ async def test_an_unread_window_leaves_bounds(by, unread, probs, bounds):
         await windowed(2).judge(Transcript(run_of(7)), hidden)
 
 
+@pytest.mark.parametrize("by", ["max", "mean"])
+async def test_one_window_has_the_bounds_of_its_member(by):
+    ask, case = Scripted(lambda call: Reply("B", logprobs=(token("B", 0.4, A=0.1),))), run_of(7)
+    member = await windowed(7).member.judge(Transcript(case), ask)
+    assert not member.doubts and member.bounds[1] == pytest.approx((0.4, 0.9))
+    verdict = await windowed(7, by=by).judge(Transcript(case), ask)
+    assert [*map(pytest.approx, verdict.bounds)] == [*member.bounds]
+
+
 @pytest.mark.parametrize(
     ("settings", "fault"),
     [

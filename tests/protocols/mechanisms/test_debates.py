@@ -12,8 +12,11 @@ from msgspec.structs import replace
 
 from oversight import Agent, Answer, Call, Protocol, Question, Reply
 from oversight.protocols import Debate, InteractiveDebate, Jury, MarketMaking, WeakToStrong
+from oversight.protocols.counts import unread_by_seat
+from oversight.protocols.doubts import ANYTHING
 from oversight.protocols.errors import NotRun
 from oversight.protocols.held import DiscussedQuestion, RecordedConversation, RecordedTurn
+from oversight.protocols.judges.logprob import LogprobJudge
 from oversight.protocols.judges.stated import DistributionJudge, StatedJudge
 from oversight.protocols.mechanisms.baselines import Consultancy, DoubleConsultancy, Propaganda
 from oversight.protocols.mechanisms.market_making import AdversarialPropaganda, distance, losses
@@ -24,7 +27,7 @@ from oversight.protocols.mechanisms.open_protocols import (
     Recorded,
 )
 from oversight.protocols.scores import brier
-from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, form, prompt
+from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, form, prompt, token
 
 
 async def test_judge_who_believes_the_last_speaker_is_won_by_the_reply():
@@ -352,6 +355,19 @@ async def test_market_trades_in_more_than_two_answers():
     )
     assert verdict.probs == (0.25, 0.25, 0.5)
     assert dict(verdict.measures)["adversary_loss"] == -0.5
+
+
+async def test_a_price_with_unread_mass_leaves_the_verdict_open():
+    def answer(call: Call) -> Reply | str:
+        if prompt(call).side:
+            return "speech"
+        chosen = token("A", 0.6, B=0.4) if prompt(call).speeches else token("A", 0.4, B=0.1)
+        return Reply("A", logprobs=(chosen,))
+
+    protocol = AdversarialPropaganda(LogprobJudge("judge"), ALICE, rounds=1)
+    verdict = await protocol.run(CRATES, A, Scripted(answer))
+    assert verdict.bounds == (ANYTHING, ANYTHING)
+    assert unread_by_seat(verdict) == {"Judge: partial": 1}
 
 
 SAID = (
