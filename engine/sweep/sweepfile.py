@@ -299,8 +299,8 @@ def check_fit(
     for section, items in (("problem", problems), ("protocol", protocols)):
         if not items:
             raise document.fault((f"{section}s",), f"at least one {section} is required")
-    # The checks depend only on the number of answers, which most problems share.
-    shapes = {len(problem.values): problem for problem in problems}
+    # The check that all protocols share depends on the number of answers alone.
+    shapes = {len(problem.values): problem for problem in reversed(problems)}
 
     def check(every: Iterable[Problem], fits: Callable[[Question], None]) -> None:
         for problem in every:
@@ -310,7 +310,8 @@ def check_fit(
                 raise document.fault(("problems",), f"{problem.id}: {exc}") from None
 
     for protocol in protocols:
-        check(shapes.values(), protocol.check)
+        shared_check = type(protocol).check is Protocol.check
+        check(shapes.values() if shared_check else problems, protocol.check)
     judges_with_checks = {
         id(part): part
         for part in dataclasses_in(tuple(protocols))

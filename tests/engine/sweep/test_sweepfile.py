@@ -21,7 +21,9 @@ from oversight.engine.sweep.named_files import originals
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.protocols import BestOf, Ensemble, Shot, SideCheck
 from oversight.protocols.datasets.jsonl import bundled, write_jsonl
+from oversight.protocols.datasets.loader import proposals
 from oversight.protocols.errors import DatasetError
+from oversight.protocols.held import DiscussedQuestion
 from tests.engine.sweep_files import sweep, sweep_file
 from tests.fakes import APPLES, CRATES
 from tests.protocols.datasets.published import needs_published
@@ -154,6 +156,22 @@ def test_two_answer_protocol_names_the_fix_for_three_answers():
         sweep_file(text, problems=[*shipments(2), THREE])
     assert str(fault.value).startswith("s.yaml:3: problems: three: doubly efficient debate ")
     assert "has 3; keep two of them, or use a protocol with one voice" in str(fault.value)
+
+
+def test_every_problem_must_fit_whichever_comes_last():
+    one, other, third = shipments(3)
+    recorded = replace(
+        third, question=DiscussedQuestion(third.question.text, third.question.answers)
+    )
+    for protocol, fitting, words in (
+        ("proposer_critic: {defends: proposal}", next(proposals([third])), "accept or reject"),
+        ("recorded: {}", recorded, "needs recorded conversations"),
+    ):
+        text = GRID.replace("debate:\n    rounds: 2", protocol)
+        assert sweep_file(text, problems=[fitting]).problems == (fitting,)
+        for problems in ([one, other, fitting], [fitting, one, other]):
+            with pytest.raises(UsageError, match=f"problems: {one.id}: .*{words}"):
+                sweep_file(text, problems=problems)
 
 
 def test_a_question_with_three_answers_has_three_worlds():
