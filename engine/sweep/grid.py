@@ -65,7 +65,7 @@ class GridRow:
     """The class of the protocol and those that it inherits from, by name."""
     judge_lineage: tuple[str, ...] = ()
     words: str = ""
-    """Digest of the prompt set."""
+    """Name of the prompt set; empty for the default prompts. In old runs its digest."""
     reads: str = ""
     """Digest of the part of it that the protocol reads."""
     common: str = ""
@@ -281,8 +281,8 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 def baselines(rows: Sequence[GridRow]) -> dict[int, int]:
     """Return, by row, the naive row that it is compared with: same judge, same prompts. If several
-    differ only in their prompts, the one of the same prompt set is taken, else the first. Rows
-    without a naive row are left out."""
+    differ only in their prompts, the one of the same prompt set is taken, else that with the
+    default prompts, else the first. Rows without a naive row are left out."""
     naive: dict[tuple[str, str], dict[str, int]] = {}
     for n, row in enumerate(rows):
         if row.naive:
@@ -290,5 +290,5 @@ def baselines(rows: Sequence[GridRow]) -> dict[int, int]:
     pairs = {}
     for n, row in enumerate(rows):
         if alone := naive.get((row.judge_address, row.common)):
-            pairs[n] = alone.get(row.words, next(iter(alone.values())))
+            pairs[n] = alone.get(row.words, alone.get("", next(iter(alone.values()))))
     return pairs

@@ -327,3 +327,25 @@ def test_rows_of_every_prompt_set_have_one_naive_judge(tmp_path):
     assert {baseline[n] for n in debates} == {first}
     assert all(baseline[n] == n for n, kind in enumerate(kinds) if kind == "naive judge")
     assert dict(against_naive(rows)) == dict.fromkeys(debates, first)
+
+
+def test_a_row_has_the_naive_judge_of_its_prompt_set_or_of_the_default_set(tmp_path):
+    def pairs(sets: str) -> set[tuple[str, str]]:
+        (tmp_path / "s.yaml").write_text(
+            GRID.replace("debate", "propaganda") + "problems: {bundled: arithmetic}\n" + sets
+        )
+        rows = read_sweep_file(tmp_path / "s.yaml").sweep({}).rows
+        names = [row.protocol.prompts.name if row.protocol.prompts else "" for row in rows]
+        return {(names[n], names[base]) for n, base in baselines(rows).items()}
+
+    one, two, half = (
+        f"{{name: {name}, propaganda: {{rules: '{name}.'}}{more}}}"
+        for name, more in (
+            ("one", ", naive_judge: {rules: 'One.'}"),
+            ("two", ", naive_judge: {rules: 'Two.'}"),
+            ("half", ""),
+        )
+    )
+    expected = {("", ""), ("one", "one"), ("two", "two"), ("half", "")}
+    assert pairs(f"prompts: [{one}, {half}, default, {two}]\n") == expected
+    assert pairs(f"prompts: [{one}, {two}]\n") == {("one", "one"), ("two", "two")}
