@@ -91,19 +91,24 @@ def unusual(settings: "DataclassInstance") -> Iterator[str]:
 
 
 def ends(interval: Interval | None) -> tuple[float | None, float | None]:
-    """The least and the most number of an interval; None where it has no end."""
-    known = (None, None) if interval is None else (interval.ge, interval.le)
-    return cast("tuple[float | None, float | None]", known)
+    """The ends of an interval, whether they belong to it or not; None where it has no end."""
+    if interval is None:
+        return None, None
+    least = interval.ge if interval.gt is None else interval.gt
+    most = interval.le if interval.lt is None else interval.lt
+    return cast("tuple[float | None, float | None]", (least, most))
 
 
 def out_of_range(value: float, interval: Interval | None) -> str:
     """The fault of a number outside of its interval; empty for one within."""
     least, most = ends(interval)
-    if (least is None or value >= least) and (most is None or value <= most):
+    above, below = (interval and interval.gt) is not None, (interval and interval.lt) is not None
+    is_enough = least is None or (value > least if above else value >= least)
+    if is_enough and (most is None or (value < most if below else value <= most)):
         return ""
     if most is None:
-        return f"{value} is too few; use {least:g} or more"
-    return f"{value} is not from {least or 0:g} to {most:g}"
+        return f"{value} is too few; use {'more than ' * above}{least:g}{' or more' * (not above)}"
+    return f"{value} is not from {'above ' * above}{least or 0:g} to {'below ' * below}{most:g}"
 
 
 def check_ranges(settings: "DataclassInstance") -> None:

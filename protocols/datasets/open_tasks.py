@@ -153,11 +153,13 @@ def compose(
     return structs.replace(call, request=structs.replace(call.request, tools=tools))
 
 
-async def propose(task: Task, agent: Agent, instruction: Instruction, ask: Ask) -> Proposal:
+async def propose(
+    task: Task, agent: Agent, instruction: Instruction, ask: Ask, prompts: PromptSet | None = None
+) -> Proposal:
     """A proposal that the agent writes under an instruction. Unreadable if its reply is not the
     form, Declined for a refusal."""
     allowed = Allowance(agent.toolbox, agent.tools, agent.budget)
-    call, context = compose(task, agent, instruction), Scene(task.question, None)
+    call, context = compose(task, agent, instruction, prompts), Scene(task.question, None)
     reply, _ = await ask_with_tools(call, ask, allowed, context)
     filled = read_form(reply, form(instruction), ("work", "fault"))
     answer = filled.fields["answer"]

@@ -1,6 +1,7 @@
 """Open tasks: checkers, tasks of a file, and proposals of a scripted agent."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from oversight.protocols.datasets.open_tasks import (
     read_tasks,
 )
 from oversight.protocols.errors import DatasetError
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import balanced
 from tests.fakes import Scripted, prompt
 
@@ -138,6 +140,12 @@ async def test_a_reference_that_its_checker_does_not_grade_right_is_refused(tmp_
         await check_references(tasks, Checker("numeric"), "tasks.jsonl")
 
 
+@pytest.mark.parametrize("tolerance", [-0.1, 1.0, 5.0, math.nan])
+def test_a_tolerance_is_below_one(tolerance):
+    with pytest.raises(ValueError, match=f"tolerance: {tolerance} is not from 0 to below 1"):
+        Checker("numeric", tolerance=tolerance)
+
+
 CRATES = Task("crates", OpenQuestion("How many jars?", ()), "48", {}, "crates")
 FORM = {"work": "4 * 12", "answer": "48"}
 EXACT = Checker("exact")
@@ -157,6 +165,10 @@ async def test_an_agent_fills_in_one_form_and_names_the_fault_it_planted():
     assert faulty == Proposal("4 * 12", "46", "It adds.")
     (call,) = ask.calls
     assert prompt(call).task == "proposal" and "exactly one fault" in prompt(call).user
+    prompts = default_prompts().changed("mine", {"open_tasks.right": "Solve it my way."})
+    ask = Scripted(lambda call: json.dumps(FORM))
+    await propose(CRATES, Agent("sim/strong"), "right", ask, prompts)
+    assert "Solve it my way." in prompt(ask.calls[0]).user
 
 
 @pytest.mark.parametrize("raw", ["hm", '{"work": "w"}', '{"work": "w", "answer": " "}', "[]"])
