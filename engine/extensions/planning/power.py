@@ -127,8 +127,9 @@ class Power(Analysis):
                 spread, difference, power=power, size=pilot.size, ends=ends, interval=interval
             )
 
-        n = len(sweep.problems)
-        least = mde(spread, n, power=power, clusters=n / pilot.size, ends=ends)
+        n, interval = len(sweep.problems), sweep.interval
+        clusters = n / pilot.size
+        least = mde(spread, n, power=power, clusters=clusters, ends=ends, interval=interval)
         return PowerPlan(
             *names, difference, power, score, pilot.source, pilot.questions, spread, pilot.size,
             least if least < ends[1] else None, needed("t"), needed("conservative"),

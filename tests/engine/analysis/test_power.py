@@ -86,6 +86,10 @@ def test_a_pilot_of_texts_plans_for_as_many_clusters_as_there_will_be(place: Pat
     least = Power("a - b", 0.5).planned(("a", "b"), larger, pairs, "brier").mde
     six, twelve = (mde(pairs.spread, 12, clusters=count, ends=ends) for count in (6, 12))
     assert least == six > twelve
+    rare = replace(larger, problems=20 * larger.problems, interval="conservative")
+    least = Power("a - b", 0.5).planned(("a", "b"), rare, pairs, "brier").mde
+    more = {"n": 240, "clusters": 120, "ends": ends}
+    assert least == mde(pairs.spread, **more, interval="conservative") > mde(pairs.spread, **more)
     assert plan.needed == questions_needed(pilot.spread, 0.5, size=4.0)
     notes = " ".join(power_finding(plan).parts[0].notes)
     assert "too small to detect any difference (power 0.8, with the report's interval)" in notes
