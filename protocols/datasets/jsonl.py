@@ -136,6 +136,10 @@ def _problem(row: ProblemRow, relabel: bool) -> Problem:
     flaws = flaws if any(flaws) else ()
     graded = is_graded(values) if row.graded is None else row.graded
     if relabel:
+        if row.conversation is not None:
+            raise ValueError(
+                "conversation: it names the labels of the answers; label them all, without relabel"
+            )
         return labelled(
             row.id,
             row.question,

@@ -121,7 +121,8 @@ class StudyData:
         ordered = tuple(replace(answers[place], label=label) for label, place in labels)
         question = replace(problem.question, answers=ordered)
         values = tuple(problem.values[place] for place in places)
-        return replace(problem, id=row.id, question=question, values=values, flaws=())
+        group = problem.group or row.source
+        return replace(problem, id=row.id, question=question, values=values, group=group, flaws=())
 
     def quotes(self, row: ConversationRow, turn: TurnRow) -> tuple[Quote, ...]:
         """The quotes of a turn: verified by their places, else by their words."""
@@ -150,7 +151,7 @@ class Study(Loader):
     setting: str = ""
     """Only the conversations of this setting; empty: of all."""
     excluded: bool = False
-    """Also the conversations that the study's own figures leave out."""
+    """Also the conversations and judgements that the study's own figures leave out."""
     passages: bool = False
     """Attach the source texts, for protocols whose agents read them."""
 
@@ -166,7 +167,8 @@ class Study(Loader):
         data = read_study(path)
         judged: dict[str, list[JudgementRow]] = {}
         for one in data.judgements:
-            judged.setdefault(one.conversation, []).append(one)
+            if one.included or self.excluded:
+                judged.setdefault(one.conversation, []).append(one)
         rows = [
             row
             for row in data.conversations.values()

@@ -52,6 +52,7 @@ def _judgement(data: StudyData, row: JudgementRow, line: int) -> Judgement:
     design did not fill was not run."""
     conversation = data.conversations[row.conversation]
     problem, argued = data.problems[conversation.problem], conversation.argued
+    group = problem.group or conversation.source
     answers = problem.question.answers
     at = [conversation.order.index(answer_digest(answer.text)) for answer in answers]
     beliefs = tuple((b.round, tuple(b.probs[n] for n in at)) for b in row.beliefs)
@@ -66,7 +67,7 @@ def _judgement(data: StudyData, row: JudgementRow, line: int) -> Judgement:
         "labels": json.dumps([answer.label for answer in answers]),
         "order": " ".join(str(at.index(n)) for n in range(len(at))),
         **({"speaker": " & ".join(people)} if people else {}),
-        **({"group": problem.group} if problem.group else {}),
+        **({"group": group} if group else {}),
         **({} if row.included else {ASIDE: row.mode}),
     }
     before = first if first_round == 0 else None

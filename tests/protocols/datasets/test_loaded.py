@@ -377,6 +377,11 @@ async def test_a_study_is_read_as_asked_and_run_in_its_original_worlds(study):
     (debate, advice) = Study(str(study), excluded=True, passages=True).load()
     assert debate.question.passage == "The moon is round." and best(advice) == best(debate) == "yes"
     assert Study(str(study), setting="advice", excluded=True).load()[0].id == "c2"
+    assert debate.group == advice.group == "s"
+    timed = NaiveJudge(PublishedJudge("timed"))
+    assert [v.probs for v in await timed.worlds(debate, Scripted(str))] == [(0.5, 0.5)] * 2
+    with pytest.raises(NotRun, match="nobody judged this conversation timed"):
+        await timed.worlds(Study(str(study)).load()[0], Scripted(str))
     with pytest.raises(ValueError, match="oose from advice, debate"):
         Study(str(study), setting="advice").load()
     file = study / "conversations.jsonl"
@@ -410,6 +415,16 @@ def test_error_lists_twenty_bad_rows_after_the_whole_file(tmp_path):
         JsonLines("d.jsonl", limit=1).load(tmp_path)
     assert str(fault.value).count("not valid JSON") == 20 and "… and 3 more" in str(fault.value)
     assert len(JsonLines("d.jsonl", on_bad_row="skip").load(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_a_conversation_needs_the_labels_of_its_row(tmp_path, labels):
+    row = ROWS["MOON"] | {"conversation": {"setting": "debate", "turns": []}}
+    if not labels:
+        row |= {"answers": [without(item, "label") for item in ANSWERS]}
+    (tmp_path / "d.jsonl").write_text(json.dumps(row))
+    with pytest.raises(DatasetError, match=r"d\.jsonl:1: conversation: it names the labels"):
+        JsonLines("d.jsonl", relabel=labels).load(tmp_path)
 
 
 words = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
