@@ -190,12 +190,11 @@ def _compared(
             apart = samples[names[one]] - samples[names[two]]
             line = replace(line, apart=most_apart(apart), swayed=swayed(apart))
         lines.append(line)
-    dropped = len(places) - len(complete)
-    notes = [f"{dropped:,} contrasts are left out: their rows share too few problems."] * bool(
-        dropped
-    )
+    notes = []
     if lost := [names[p] for p in dict.fromkeys(chain(*places)) if names[p] not in samples]:
         notes = [f"left out, since they were not measured: {', '.join(lost)}."]
+    measured_pairs = [(a, b) for a, b in places if {names[a], names[b]} <= samples.keys()]
+    notes += _too_few(len(measured_pairs) - len(complete))
     return Comparison(
         name,
         score,
@@ -243,17 +242,20 @@ def _of_groups(
             pairs=len(measured[names]),
         )
         lines.append(line)
-    lost = len(groups) - len(lines)
     return Comparison(
         run.sweep.name,
         score,
         how.equivalence,
         tuple(lines),
-        (f"{lost:,} contrasts are left out: their rows share too few problems.",) * bool(lost),
+        _too_few(len(groups) - len(lines)),
         origins=run.origins,
         family=len(lines),
         group=by,
     )
+
+
+def _too_few(count: int) -> tuple[str, ...]:
+    return (f"{count:,} contrasts are left out: their rows share too few problems.",) * bool(count)
 
 
 def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Comparison:

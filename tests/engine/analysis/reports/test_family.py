@@ -151,6 +151,18 @@ def test_six_outputs_agree_on_the_rows_that_were_measured(failing: RunReader) ->
         assert 'class="band"' in line and 'class="mean' not in line and line.count("/problem/") == 3
 
 
+def test_contrasts_that_are_left_out_have_their_reason(tmp_path: Path) -> None:
+    def end(cell: Cell, n: int) -> Verdict | Failure:
+        rounds = cell.row.settings.get("rounds")
+        unread = rounds == 3 or (rounds and (n < PROBLEMS / 2) == (rounds == 1))
+        return UNREAD if unread else Verdict((0.6, 0.4), Transcript(cell.problem.question))
+
+    run = read_rows(saved(tmp_path / "run", end, *debates(3)))
+    unmeasured, few = compare_rows(run, None, replace(BY_DEFAULT, pairs="all")).notes
+    assert unmeasured.startswith("left out, since they were not measured:")
+    assert rounds_in(unmeasured) == [3] and few.startswith("1 contrasts are left out: their rows")
+
+
 def test_the_reader_knows_the_states_of_the_map(failing: RunReader) -> None:
     for row, number, state, has_asd in (
         (1, 0, "", True),
