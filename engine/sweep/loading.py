@@ -134,7 +134,7 @@ def _root(node: Node, folder: Path) -> Path:
 
 def shots(node: Node) -> tuple[Shot, ...]:
     """Examples from the data sets of a setting, which is written like `problems`; those that a run
-    folder keeps, if it is one's."""
+    folder keeps, if it is one's. They are part of the judge, so the sweep's seed changes none."""
     examples: list[Shot] = []
     cache = node.document.shots
     for data_set in node.settings().values():

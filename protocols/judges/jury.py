@@ -61,12 +61,12 @@ class Jury(Judge):
 
     @property
     def reads_passage(self) -> bool:
-        return self.judges[0].reads_passage
+        return any(judge.reads_passage for judge in self.judges)
 
     @property
     def base_agent(self) -> Agent:
-        """The agent of the first juror, which speaks for all of them."""
-        return self.judges[0].base_agent
+        """The agent that speaks for all jurors: of the first one that reads what the jury reads."""
+        return max(self.judges, key=lambda judge: judge.reads_passage).base_agent
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
         verdicts = await parse_all(*(judge.decide(case, ask) for judge in self.judges))

@@ -98,13 +98,21 @@ async def test_independent_jurors_are_right_as_often_as_condorcet_says(size, q):
     assert right == pytest.approx(most)
 
 
-async def test_the_first_juror_speaks_for_the_jury():
+async def test_the_first_juror_who_reads_most_speaks_for_the_jury():
     jury = Jury((replace(ANN, reads_passage=True), BEN))
     transcript = structs.replace(CRATES, passage="PASSAGE")
     ask = Scripted(lambda call: "A: 60%\nB: 40%")
     await Consultancy(jury, Agent("alice")).run(transcript, CRATES.answers[0], ask)
     calls_seen = [(call.model, "PASSAGE" in prompt(call).system) for call in ask.calls]
     assert calls_seen == [("ann", True), ("alice", True), ("ann", True), ("ben", False)]
+    speech = prompt(ask.calls[1])
+    again = Scripted(lambda call: "A: 60%\nB: 40%")
+    other = Consultancy(Jury(jury.judges[::-1]), Agent("alice"))
+    await other.run(transcript, CRATES.answers[0], again)
+    # Speakers hear that the judge reads the passage, whichever juror does.
+    assert prompt(again.calls[1]) == speech and "can read the passage too" in speech.user
+    seen_again = [(call.model, "PASSAGE" in prompt(call).system) for call in again.calls]
+    assert seen_again == [("ann", True), ("alice", True), ("ben", False), ("ann", True)]
 
 
 YES_NO = (Answer("A", "yes"), Answer("B", "no"))
