@@ -1,6 +1,7 @@
 """The report on a call that was never recorded: the nearest one, and the differences."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from msgspec.structs import replace
 
 from oversight.cache import call_diff
 from oversight.cache.call import Call, Message, Request, ResponseFormat
-from oversight.cache.call_diff import differences, nearest_recorded
+from oversight.cache.call_diff import _distance, differences, nearest_recorded
 from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
 from tests.cache.asking import any_calls, record_of
@@ -37,6 +38,19 @@ def nearest(recorded: Call, place: str = "here/v1", **changed: object) -> str:
     store = store_of(recorded, place=place)
     store.put_many([("0", b"\x01 no record")])
     return str(nearest_recorded(store, ASKED.changed(**changed), "here/v1"))
+
+
+def far(draw: tuple[int, ...] = (), **changed: object) -> float:
+    return round(_distance(replace(ASKED.changed(**changed), draw=draw), ASKED), 3)
+
+
+def nearest_of(*recorded: dict[str, Any]) -> list[str]:
+    """The difference from the nearest of several calls."""
+    calls = [
+        replace(ASKED.changed(**settings), draw=draw)
+        for settings, draw in ((one, one.pop("draw", ())) for one in recorded)
+    ]
+    return list(nearest_recorded(store_of(*calls), ASKED, "here/v1").differences)
 
 
 def said(*texts: str) -> tuple[Message, ...]:
