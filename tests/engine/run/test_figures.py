@@ -1,5 +1,6 @@
 """Figures of a run that follow from plain values: settings, names, forecasts, budgets, origins."""
 
+import os
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,5 +73,5 @@ def said(place: int, *speeches: str, judge: str) -> RecordedCell:
 def test_figures_follow_from_plain_values(session, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    names = globals() | {"monkeypatch": monkeypatch}
+    names = globals() | {"monkeypatch": monkeypatch, "os": os}
     session.check(request, expressions(names), names)
