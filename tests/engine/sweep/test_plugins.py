@@ -77,7 +77,7 @@ def test_words_that_a_protocol_brings_are_its_own_sweeps_alone(examples):
     (row, *_) = open_sweep(file, ["protocols=[steelman.py:Steelman]"]).sweep.rows
     assert "steelman.judge" in row.protocol.words and "steelman.judge" not in ours
     (other, *_) = open_sweep(file, ["protocols=[debate]"]).sweep.rows
-    assert other.words == ours.digest != row.words
+    assert other.protocol.words.digest == ours.digest != row.protocol.words.digest
     with pytest.raises(UsageError, match="unknown section of prompts"):
         open_sweep(file, ["protocols=[debate]", "prompts={steelman: {judge: Judge.}}"])
 
