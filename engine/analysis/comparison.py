@@ -190,17 +190,15 @@ def _compared(
             apart = samples[names[one]] - samples[names[two]]
             line = replace(line, apart=most_apart(apart), swayed=swayed(apart))
         lines.append(line)
-    notes = []
-    if lost := [names[p] for p in dict.fromkeys(chain(*places)) if names[p] not in samples]:
-        notes = [f"left out, since they were not measured: {', '.join(lost)}."]
+    unmeasured = [names[p] for p in dict.fromkeys(chain(*places)) if names[p] not in samples]
     measured_pairs = [(a, b) for a, b in places if {names[a], names[b]} <= samples.keys()]
-    notes += _too_few(len(measured_pairs) - len(complete))
+    notes = _left_out(unmeasured, len(measured_pairs) - len(complete))
     return Comparison(
         name,
         score,
         how.equivalence,
         tuple(lines),
-        tuple(notes),
+        notes,
         origins=tuple(dict.fromkeys(line for run in runs for line in run.origins)),
         family=len(pairs),
     )
@@ -219,8 +217,10 @@ def _of_groups(
     ends = [[pair and pair[end] for pair in extremes] for end in (0, 1)]
     groups = group_pairs(run.sweep.rows, by, how.baseline, how.contrasts)
     means, measured = dict[tuple[str, str], tuple[Influences, Influences]](), {}
+    unmeasured = list[str]()
     for names, rows in groups.items():
         pairs = [(one, two) for one, two in rows if asd[one] and asd[two]]
+        unmeasured += [" - ".join(names)] * (not pairs)
         if (both := mean_pair(asd, pairs)) and comparable(*both):
             means[names], measured[names] = both, pairs
     if not means:
@@ -247,15 +247,18 @@ def _of_groups(
         score,
         how.equivalence,
         tuple(lines),
-        _too_few(len(groups) - len(lines)),
+        _left_out(unmeasured, len(groups) - len(lines) - len(unmeasured)),
         origins=run.origins,
         family=len(lines),
         group=by,
     )
 
 
-def _too_few(count: int) -> tuple[str, ...]:
-    return (f"{count:,} contrasts are left out: their rows share too few problems.",) * bool(count)
+def _left_out(unmeasured: Sequence[str], few: int) -> tuple[str, ...]:
+    """Notes on left-out contrasts. few: the number of those whose rows share too few problems."""
+    lost = f"left out, since they were not measured: {', '.join(unmeasured)}."
+    short = f"{few:,} contrasts are left out: their rows share too few problems."
+    return (lost,) * bool(unmeasured) + (short,) * bool(few)
 
 
 def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Comparison:

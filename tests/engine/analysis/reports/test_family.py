@@ -161,6 +161,14 @@ def test_contrasts_that_are_left_out_have_their_reason(tmp_path: Path) -> None:
     unmeasured, few = compare_rows(run, None, replace(BY_DEFAULT, pairs="all")).notes
     assert unmeasured.startswith("left out, since they were not measured:")
     assert rounds_in(unmeasured) == [3] and few.startswith("1 contrasts are left out: their rows")
+    by_group = compare_rows(run, None, replace(BY_DEFAULT, group="protocol"))
+    unmeasured, same = by_group.notes
+    assert len(by_group.contrasts) == 2 and same == few
+    assert unmeasured.count(" - ") == 3 and rounds_in(unmeasured.replace(", debate, 3", "")) == [
+        3,
+        1,
+        2,
+    ]
 
 
 def test_the_reader_knows_the_states_of_the_map(failing: RunReader) -> None:
