@@ -164,8 +164,10 @@ class SideCheck(Wrapper):
                 break
             again = prompt.also_told(feedback, by="\n")
             sent_back = (*turn.drafts, structs.replace(turn, drafts=(), check="unchecked"))
+            doubts = turn.doubts
             turn = await agent.speak(transcript, side, with_repeat(ask, retry), again)
-            turn = structs.replace(turn, retries=retry, drafts=(*sent_back, *turn.drafts))
+            drafts, doubts = (*sent_back, *turn.drafts), (*doubts, *turn.doubts)
+            turn = structs.replace(turn, retries=retry, drafts=drafts, doubts=doubts)
             turn, feedback = await self.checked(turn, side, transcript, ask, prompt)
         return turn
 

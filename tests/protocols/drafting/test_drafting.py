@@ -108,6 +108,23 @@ async def test_retry_is_a_separate_draw_with_the_finding_in_its_prompt():
     assert all(prompt(call).speeches == ("It is 36.",) for call in tries)
 
 
+async def test_a_rejected_draft_keeps_the_doubts_about_its_choice():
+    """The rating of its rival is unread, so the rival might have been spoken and kept."""
+
+    def script(call: Call) -> str:
+        parsed = prompt(call)
+        if parsed.task == "speak":
+            return "again" if "(B)" in parsed.user else f"draft {draft(call)}"
+        if parsed.task == "side":
+            return form(argues_for="B" if "draft" in parsed.speeches[-1] else "A", admits="no")
+        return "Hm." if parsed.speeches[-1] == "draft 0" else "A: 50%\nB: 50%"
+
+    turn = await SideCheck(BestOf(2, ALICE, JUDGE), READER).speak(READ, A, Scripted(script))
+    assert (turn.text, turn.check, turn.retries) == ("again", "on side", 1)
+    assert [draft.text for draft in turn.drafts] == ["draft 0", "draft 1", "again"]
+    assert [(doubt.seat, doubt.cause) for doubt in turn.doubts] == [("Judge", "no statement")]
+
+
 async def test_candid_speech_is_sent_back_if_candor_is_checked():
     ask = finding("A!", "B!", "A!")
     turn = await check_side(ask, candor=True)
