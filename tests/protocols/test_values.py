@@ -5,6 +5,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import fields
+from decimal import Decimal
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -23,16 +24,30 @@ from oversight.protocols.datasets.catalogue import loader
 from oversight.protocols.datasets.jsonl import bundled
 from oversight.protocols.datasets.leak import FEATURES, leakage_check
 from oversight.protocols.datasets.loader import proposals
-from oversight.protocols.datasets.solution import closing, number, steps
+from oversight.protocols.datasets.solution import closing, is_apart, number, number_text, steps
 from oversight.protocols.doubts import choices, envelope, mean_ranges, ranges_given, shifted
+from oversight.protocols.judges.case import Belief, likeliest
 from oversight.protocols.judges.exchange import exchanged
+from oversight.protocols.judges.judge import as_probabilities
+from oversight.protocols.judges.windowed import Windowed
 from oversight.protocols.mechanisms.cross_examination import statements
 from oversight.protocols.mechanisms.doubly_efficient_debate import Sampling
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import Instructions
+from oversight.protocols.protocol import as_verdict
 from oversight.protocols.question import Answer, Problem, Question, is_graded, labelled, randomness
 from oversight.protocols.quotes import find_quotes, marked
-from oversight.protocols.scores import SCORES, SOLIB_SCORES, accuracy, brier, log, logodds
+from oversight.protocols.scores import (
+    RANGES,
+    SCORES,
+    SOLIB_SCORES,
+    accuracy,
+    applicable,
+    brier,
+    check_probabilities,
+    log,
+    logodds,
+)  # fmt: skip
 from oversight.protocols.tags import escape_and_count
 from oversight.protocols.transcript import Judgement, Quote, ToolUse, Transcript, Turn, Verdict
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, Scripted
@@ -293,6 +308,32 @@ async def example(kind: str) -> str:
     return sections.partition("<reply>\n")[2].partition("\n</reply>\n</example>")[0]
 
 
+def believed(p: float, span: object = None, ends: object = None) -> tuple[object, object]:
+    """The verdict on the second of three answers, and its bounds."""
+    verdict = Belief(p, span=span).verdict(THREE.answers[1], Transcript(THREE), (), ends)
+    return verdict.probs, verdict.bounds
+
+
+def scaled(*numbers: float, scale: float | None = 100) -> tuple[float, ...]:
+    return as_probabilities(numbers, Reply(""), scale)
+
+
+def exchanged_three(text: str) -> list[str]:
+    """The answers, and a turn that says and thinks a text, after three answers are exchanged."""
+    turn = Turn("Debater A", text, THREE.answers[0], reasoning=text)
+    other = exchanged(Case(Transcript(THREE, (turn,)))).transcript
+    (turn,) = other.turns
+    answers = " ".join(f"{answer.label}={answer.text}" for answer in other.question.answers)
+    return [answers, f"{turn.speaker}, {turn.side.text}: {turn.text}, {turn.reasoning}"]
+
+
+def fits(room: float, *steps: str) -> None:
+    """Nothing, if windows of these steps fit."""
+    passage = "\n".join(f'<step n="{n}">{step}</step>' for n, step in enumerate(steps))
+    judge = Windowed(StatedJudge("m", reads_passage=True), 1, positive="A")
+    judge.check(replace(THREE, passage=passage), room)
+
+
 def features(name: str, more: Answer, less: Answer) -> str:
     return f"{FEATURES[name](more):g} > {FEATURES[name](less):g}"
 
@@ -302,7 +343,8 @@ NAMES = PUBLIC | {
     for kind in (
         verified, heard, conceded, said_in, relabelled, filled, calculate, closing, number, steps,
         escape_and_count, is_graded, find_quotes, marked, Quote, loader, wished, checked,
-        features, example, Reply,
+        features, example, Reply, believed, scaled, exchanged_three, fits, as_verdict, likeliest,
+        applicable, check_probabilities, is_apart, number_text, Decimal,
     )
 }  # fmt: skip
 
@@ -310,6 +352,7 @@ NAMES = PUBLIC | {
 @sessions(WORDS_FILE)
 def test_words_are_read_as_intended(session, request):
     more = {"PASSAGE": PASSAGE, "ALICE": ALICE, "JUDGE": JUDGE, "SHOT": SHOT, "LONG": LONG}
+    more |= {"THREE": THREE, "RANGES": RANGES, "CRATES": CRATES, "dict": dict}
     session.check(request, expressions(NAMES | more))
 
 

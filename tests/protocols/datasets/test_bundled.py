@@ -18,7 +18,7 @@ from oversight.protocols.datasets.catalogue import LOADERS, PUBLISHED, loader
 from oversight.protocols.datasets.forms import published_forms
 from oversight.protocols.datasets.jsonl import BUNDLED, Bundled, bundled, write_jsonl
 from oversight.protocols.datasets.leak import leakage_check
-from oversight.protocols.datasets.loader import ACCEPT, REJECT, overlap, proposals
+from oversight.protocols.datasets.loader import ACCEPT, REJECT, copies_line, overlap, proposals
 from oversight.protocols.datasets.solution import number, steps
 from oversight.protocols.question import lettered
 from tests.fakes import APPLES, Scripted, prompt
@@ -125,9 +125,12 @@ def test_the_contents_are_counted_and_copies_are_found_whatever_case_and_spaces(
 
 def test_an_example_that_is_a_problem_is_named_with_it_by_id_or_by_text_and_passage():
     problems = [problem("a", "Is it?", passage="One."), problem("b", "Was it?")]
+    problems.append(problem("c", "Is it?", passage="One."))
     examples = [problem("b", "In other words?"), problem("x", " is  IT? ", passage="one.")]
     assert overlap(problems, examples) == (("b", "b"), ("a", "x"))
     assert overlap(problems, [problem("y", "No?"), problem("z", "Is it?", passage="Two.")]) == ()
+    (line,) = copies_line([*problems, problem("z", "Is it?", passage="Two.")])
+    assert line.startswith("4 problems, 3 different questions: ")
 
 
 WRONG = [(f"wrong {n}", "", -1.0) for n in range(3)]
@@ -159,12 +162,13 @@ def test_the_right_answer_and_one_wrong_one_of_each_problem_are_proposed():
 
 
 def test_proposed_wrong_answer_depends_on_seed_and_content_alone():
-    def drawn(passage: str, seed: int, id: str = "x") -> set[str]:
-        question = replace(FOUR.question, passage=passage)
-        (first, second) = proposals([replace(FOUR, id=id, question=question)], seed)
+    def drawn(passage: str, seed: int, id: str = "x", way: int = 1) -> set[str]:
+        question = replace(FOUR.question, passage=passage, answers=FOUR.question.answers[::way])
+        one = replace(FOUR, id=id, question=question, values=FOUR.values[::way])
+        (first, second) = proposals([one], seed)
         return {first.question.text, second.question.text}
 
-    assert drawn("x", 1) == drawn("x", 1, id="y")
+    assert drawn("x", 1) == drawn("x", 1, id="y") == drawn("x", 1, way=-1)
     for inputs in ([(str(n), 0) for n in range(30)], [("x", seed) for seed in range(30)]):
         assert len({frozenset(drawn(*args)) for args in inputs}) == 3
 

@@ -11,15 +11,17 @@ import math
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom, norm
 
 from oversight.protocols.datasets.gsm8k import MOST_LEAN, Gsm8k
 from oversight.protocols.datasets.leak import (
     POSITION,
     Balance,
-    LeakageCheck,
+    RuleAccuracy,
     leakage_check,
     power,
     wilson,
@@ -114,11 +116,30 @@ def test_planted_tells_are_found_with_the_power_that_is_printed(campaign, n, poi
     assert abs(leaks - runs * p) <= 4 * math.sqrt(runs * max(p * (1 - p), 0.01)) + 1
 
 
-def test_the_power_grows_with_the_problems_and_with_the_tell():
-    assert power(100, 0.05) < power(100, 0.10) < power(100, 0.15) < power(400, 0.15) < 1
-    assert power(2000, 0.10) > 0.999 and power(0, 0.5) == 0
-    gates = [LeakageCheck(n, ()) for n in (20, 100, 1000)]
-    assert [gate.unseen for gate in gates] == sorted((g.unseen for g in gates), reverse=True)
+def test_the_power_and_the_interval_are_those_of_their_formulas():
+    """The known truth: of 14 rules each interval holds with 1 - 0.05/14. The least number of hits
+    whose interval (Wilson 1927) is above 1/2 is found by search, and its chance is binomial."""
+    level = 1 - 0.05 / 14
+    z = norm.ppf((1 + level) / 2)
+
+    def ends(hits: float, n: int) -> tuple[float, float]:
+        """The shares p with (hits/n - p)^2 = z^2 p (1 - p) / n."""
+        roots = np.roots([1 + z * z / n, -(2 * hits / n + z * z / n), (hits / n) ** 2])
+        return min(roots), max(roots)
+
+    for n, tell in ((50, 0.1), (100, 0.15), (4000, 0.02), (4000, 0.04)):
+        least = next(k for k in range(n + 1) if k > 0.53 * n and ends(k, n)[0] > 1 / 2)
+        assert power(n, tell) == pytest.approx(binom.sf(least - 1, n, 1 / 2 + tell), abs=1e-9)
+    # Of 50 problems, 40 are told apart and 30 of those rightly; the other 10 are even odds.
+    told = [[("longer", "", v), ("long", "", -v)] for v in [1.0] * 30 + [-1.0] * 10]
+    told += [[("even", "", 1.0), ("odds", "", -1.0)]] * 10
+    problems = [labelled(f"{k}", "Which?", pair) for k, pair in enumerate(told)]
+    rule, (low, high) = accuracy(leakage_check(problems), "longest answer"), ends(30, 40)
+    measured = (rule.applicable, rule.accuracy, rule.chance, rule.low, rule.high)
+    assert measured == pytest.approx((40, 0.7, 0.5, (40 * low + 5) / 50, (40 * high + 5) / 50))
+    ranges = ((0.52, 0.51, 0.53), (0.54, 0.5, 0.6), (0.54, 0.51, 0.6), (0.46, 0.4, 0.49))
+    leaks = [RuleAccuracy("", 9, *numbers, 0.5).leaks for numbers in ranges]
+    assert leaks == [False, False, True, True] and power(0, 0.5) == 0
 
 
 def test_position_is_a_rule_too():

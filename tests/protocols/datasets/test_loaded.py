@@ -174,7 +174,7 @@ NAMES = {
         )
     },
     **PUBLISHED,
-    **{"ARC": ARC, "json": json},
+    **{"ARC": ARC, "json": json, "gzip": gzip},
     **{"JsonLines": JsonLines, "STORY": STORY, **GIVEN},
     **dict(zip(("YES", "NO"), ANSWERS, strict=True)),
     "rows": lambda data: [f"{n} {row.name}" for n, row in strict(each_row("d.jsonl", data, Line))],
@@ -323,6 +323,10 @@ def test_labels_that_are_drawn_change_the_order_of_all_answers_and_nothing_else(
     assert len(orders) > 3
 
 
+ANSWER_YES, ANSWER_NO = map(answer_digest, ("yes", "no"))
+PERSON = '"speakers": {"B": "A0123456789AB"}'
+
+
 @pytest.fixture
 def study(tmp_path) -> Path:
     """A study of the moon in which the answers have different orders: yes, which is right, is (B)
@@ -344,7 +348,7 @@ def study(tmp_path) -> Path:
         return {"conversation": "c1", "judge": judge, "beliefs": beliefs}
 
     for name, rows in {
-        "problems": [ROWS["MOON"]],
+        "problems": [ROWS["MOON"] | {"graded": True}],
         "sources": [{"id": "s", "text": "The moon is round."}],
         "conversations": [debate | {"turns": turns}, advice | {"included": False}],
         "judgements": [
@@ -375,6 +379,7 @@ async def test_a_study_is_judged_again_as_its_own_judges_did(study):
 
 async def test_a_study_is_read_as_asked_and_run_in_its_original_worlds(study):
     (debate, advice) = Study(str(study), excluded=True, passages=True).load()
+    assert [debate.values, advice.values] == [(-1, 1), (1, -1)] and debate.question.graded
     assert debate.question.passage == "The moon is round." and best(advice) == best(debate) == "yes"
     assert Study(str(study), setting="advice", excluded=True).load()[0].id == "c2"
     assert debate.group == advice.group == "s"
@@ -393,6 +398,29 @@ async def test_a_study_is_read_as_asked_and_run_in_its_original_worlds(study):
     assert (await run(advice.question.answers[1], ask)).probs == pytest.approx((0.3, 0.7))
     with pytest.raises(NotRun, match="alone was argued for"):
         await run(advice.question.answers[0], ask)
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "fault"),
+    [
+        ("judgements", ('"round": 0', '"round": 3'), "jsonl:1: beliefs: their rounds are not in o"),
+        ("judgements", ('"timed"', '"live"'), "jsonl:3: judge: 'Ben' judged it live on line 2 too"),
+        ("judgements", ('"Ann"', '"0123456789abcdef01234567"'), "jsonl:1: 0123… looks like"),
+        ("judgements", ("[0.5, 0.5]", "[0.5, 0.4]"), "jsonl:1: probs: .*sum to 0.9"),
+        ("judgements", ("[0.5, 0.5]", "[1]"), "jsonl:1: probs: .*1 of them for 2 answers"),
+        ("judgements", ('"c1"', '"c9"'), "jsonl:1: conversation: 'c9' is not in"),
+        ("conversations", (ANSWER_NO, ANSWER_YES), "jsonl:1: order: "),
+        ("conversations", ('"c2"', '"c1"'), "jsonl:2: id: 'c1' stands twice"),
+        ("conversations", ('"side": "B"', '"side": "C"'), "jsonl:1: side: 'C' is none of"),
+        ("conversations", ('"source": "s"', '"source": "t"'), "jsonl:1: source: 't' is not in"),
+        ("conversations", ('"id": "c2"', f'"id": "c2", {PERSON}'), "jsonl:2: A012… looks like"),
+    ],
+)
+def test_files_of_a_study_that_contradict_one_another_are_refused(study, name, edit, fault):
+    file = study / f"{name}.jsonl"
+    file.write_text(file.read_text().replace(*edit))
+    with pytest.raises(DatasetError, match=fault):
+        Study(str(study)).load()
 
 
 def test_bad_rows_are_skipped_and_counted_and_others_keep_their_names(tmp_path, caplog):

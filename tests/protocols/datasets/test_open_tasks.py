@@ -203,6 +203,17 @@ async def test_a_huge_answer_is_ungraded_and_huge_work_is_cut():
     assert grade == (None, "an answer of over 4,000 characters")
 
 
+async def test_an_answer_found_in_a_text_has_the_text_as_work_unless_it_has_its_own():
+    found = Checker("numeric", extract="last_number")
+    for work, text, expected in (
+        ("", "so 2 * 24 = 48", Proposal("so 2 * 24 = 48", "48")),
+        ("4 * 12", "so 2 * 24 = 48", Proposal("4 * 12", "48")),
+        ("", "it is 4/3", Proposal("", "it is 4/3")),
+    ):
+        one = await graded("i", CRATES._replace(truth=48), Proposal(work, text), found)
+        assert one.proposal == expected and one.grade.right is (True if "48" in text else None)
+
+
 @pytest.mark.parametrize(("right", "flaws"), [(True, ()), (False, ("It adds.", ""))])
 def test_only_a_wrong_proposal_has_a_flaw(right, flaws):
     problem = accept_or_reject(Graded("i", CRATES, Proposal("w", "48", "It adds."), Grade(right)))
@@ -233,3 +244,15 @@ def test_a_pair_is_a_right_and_a_wrong_proposal_and_other_tasks_are_counted():
     }  # fmt: skip
     assert problem.flaws[problem.values.index(-1)] == "It adds."
     assert tuple(problems("p", b"".join(jsonl([problem])))) == (problem,)
+    # Answers that others wrote to one task have its group, and the first eight are looked at.
+    others = [
+        Graded(f"{n}", CRATES._replace(id=f"{n}", group="g", existing=FOUND), FOUND, Grade(n == 0))
+        for n in range(9)
+    ] + [Graded("9", CRATES._replace(id="9", group="g", existing=FOUND), LATE, Grade(False))]
+    assert pairs(others) == ([], {"one text graded both ways": 1})
+    others[8] = others[8]._replace(proposal=LATE)
+    (problem,) = pairs(others)[0]
+    assert (problem.id, problem.group) == ("g", "g")
+
+
+FOUND, LATE = Proposal("w", "48", "a"), Proposal("w", "9", "b")
