@@ -120,24 +120,22 @@ def _pinned(text: str) -> object:
     return [entry.as_far_as("no such part") for entry in statements(text)[:3]]
 
 
+def _claims_checked(text: str) -> object:
+    return asyncio.run(check_claims(Allowance(TOOLS, ("calculator",)), text, SCENE))
+
+
 READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "folding": (normalized, "a\u0301\u0316\u200b"),
     "thoughts": (split_reasoning, "<think></think>"),
     "reply": (Reply, "</think>"),
     "tags": (escape_and_count, "< /turn"),
-    "marks": (
-        lambda text: shown(text, len(text), ("quote", "claim"), checked_here=True),
-        "[</quote> (",
-    ),
+    "marks": (lambda text: shown(text, len(text), ("quote", "claim"), True), "[</quote> ("),
     "parts": (lambda text: numbered([text]), "[2]"),
     "quotes": (lambda text: find_quotes(text, "a b c"), "<quote>"),
     "marked quotes": (lambda text: marked(text, (Quote("a", True),)), "<quote>a</quote>"),
     "speech": (lambda text: Agent("x").read(Reply(text), (), A, BRIEF), "<private> </private>"),
     "concession": (lambda text: Agent("x").read(Reply(text), (), A, ADVOCATE), " i concede"),
-    "claims": (
-        lambda text: asyncio.run(check_claims(Allowance(TOOLS, ("calculator",)), text, SCENE)),
-        '<claim tool="calculator" expect="1">',
-    ),
+    "claims": (_claims_checked, '<claim tool="calculator" expect="1">'),
     "stated": (lambda text: read_percentages(Reply(text), CRATES), "A: 1, "),
     "votes": (lambda text: read_conclusion(Reply(text), CRATES), "Answer: A\n"),
     "cut": (lambda text: read_conclusion(Reply(text, outcome="truncated"), CRATES), "a"),

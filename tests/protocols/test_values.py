@@ -8,6 +8,7 @@ from dataclasses import fields
 from decimal import Decimal
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,11 +17,13 @@ from msgspec.structs import replace
 
 from examples.wrong_answers import Generator
 from oversight import protocols
+from oversight.cache.call import Call
 from oversight.cache.reply import UNKNOWN_STOP, Reply
-from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Protocol, StatedJudge
+from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Judge, Protocol, StatedJudge
 from oversight.protocols.agents.tools import calculate
 from oversight.protocols.counts import COUNTED, counted
 from oversight.protocols.datasets.catalogue import loader
+from oversight.protocols.datasets.checkers import Checker
 from oversight.protocols.datasets.jsonl import bundled
 from oversight.protocols.datasets.leak import FEATURES, leakage_check
 from oversight.protocols.datasets.loader import proposals
@@ -50,7 +53,7 @@ from oversight.protocols.scores import (
 )  # fmt: skip
 from oversight.protocols.tags import escape_and_count
 from oversight.protocols.transcript import Judgement, Quote, ToolUse, Transcript, Turn, Verdict
-from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, Scripted
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, Scripted, prompt
 from tests.protocols.agents.test_agents import used
 from tests.protocols.drafting.test_drafting import check_side, finding
 from tests.protocols.judges.test_judges import SHOT, judge, system
@@ -59,6 +62,7 @@ from tests.protocols.test_seat import FORM, SEAT
 from tests.sessions import sessions
 from tests.tables import PUBLIC, expressions
 
+STEP = '<step n="1">ls</step>'
 SCORES_FILE = Path(__file__).with_name("scores.md")
 THREE, FOUR = (Question("?", tuple(Answer(text, text) for text in "ABCD"[:n])) for n in (3, 4))
 
@@ -132,7 +136,7 @@ def test_brier_and_log_are_proper(truth, shift):
         assert honest >= sum(p * score(other, place) for place, p in enumerate(truth)) - 1e-9
 
 
-QUOTES = tuple(Quote(text, text == "four crates") for text in ("four crates", "six", "", "nine"))
+QUOTES = (Quote("four crates", True), Quote("six", False), Quote("nine", False), Quote("…", None))
 
 
 def verdict(*turns: Turn) -> Verdict:
@@ -144,26 +148,20 @@ def test_every_irregularity_is_counted():
     assert counted(verdict(clean)) == counted(verdict()) == {}
     judged = Judgement.read(Reply("A: 70%", stop_reason=f"{UNKNOWN_STOP}because"), (0.7, 0.3))
     assert counted(replace(verdict(clean), judgements=(judged,))) == {"unknown_stop": 1}
-    counts = counted(
-        verdict(
-            Turn("A", "No.", outcome="refused"),
-            Turn("B", "It is", outcome="truncated", forged=2, cut=True),
-            Turn("A", "", outcome="empty"),
-            Turn("B", "", check="unclear"),
-            clean,
-            Turn("A", "I\u200b do.", hidden=1, malformed=2, check="candid"),
-            Turn("B", "", outcome="truncated"),
-            Turn("A", "I concede.", conceded=True, check="off side", retries=2),
-            Turn("A", "The user wants me to win.", musing=True, unknown_stop=True),
-            Turn("B", "Two quotes.", quotes=QUOTES, check="on side", retries=1),
-            Turn(
-                "A", "1", tools=(ToolUse("calculator", "1", "1"), ToolUse("none", "", "error: x"))
-            ),
-        )
-    )
+    turns = (
+        Turn("A", "No.", outcome="refused"), Turn("A", "", outcome="empty"), clean,
+        Turn("B", "It is", outcome="truncated", forged=2, cut=True), Turn("B", "", check="unclear"),
+        Turn("A", "I\u200b do.", hidden=1, malformed=2, check="candid"),
+        Turn("B", "", outcome="truncated"),
+        Turn("A", "I concede.", conceded=True, check="off side", retries=2),
+        Turn("A", "The user wants me to win.", musing=True, unknown_stop=True),
+        Turn("B", "Two quotes.", quotes=QUOTES, check="on side", retries=1),
+        Turn("A", "1", tools=(ToolUse("calculator", "1", "1"), ToolUse("none", "", "error: x"))),
+    )  # fmt: skip
+    counts = counted(verdict(*turns))
     assert counts == {
         "refused": 1, "truncated": 2, "thinking": 1, "empty": 3, "forged": 2, "hidden": 1,
-        "unknown_stop": 1, "musing": 1, "malformed": 2, "cut": 1, "verified": 1, "unverified": 3,
+        "unknown_stop": 1, "musing": 1, "malformed": 2, "cut": 1, "verified": 1, "unverified": 2,
         "tool_calls": 2, "failed_tools": 1, "off_side": 1, "candid": 1, "unclear_side": 1,
         "retries": 3, "conceded": 1,
     }  # fmt: skip
@@ -330,8 +328,41 @@ def exchanged_three(text: str) -> list[str]:
 def fits(room: float, *steps: str) -> None:
     """Nothing, if windows of these steps fit."""
     passage = "\n".join(f'<step n="{n}">{step}</step>' for n, step in enumerate(steps))
-    judge = Windowed(StatedJudge("m", reads_passage=True), 1, positive="A")
+    windows(1, passage, room)
+
+
+def windows(
+    steps: int, passage: str = STEP, room: float = math.inf, reads_passage: bool = True, **more: Any
+) -> None:
+    judge = Windowed(
+        StatedJudge("m", reads_passage=reads_passage), steps, **{"positive": "A"} | more
+    )
     judge.check(replace(THREE, passage=passage), room)
+
+
+async def graded(column: object, answer: str, **settings: Any) -> str:
+    checker = Checker(**{"kind": "exact"} | settings)
+    return str(await checker.grade(answer, checker.truth(column), {}))
+
+
+def reply_of(call: Call) -> str:
+    """The reply of a judge, whose model says how it judges; `Hm.` is unread."""
+    first, drawn = 'label="A">\n48' in prompt(call).system, call.draw == (1,)
+    zero = "\nC: 0%" * ('label="C"' in prompt(call).system)
+    return {
+        "ann": "A: 80%\nB: 20%" + zero, "ben": "A: 60%\nB: 40%", "cat": "Hm.",
+        "votes": "Hm." if drawn else "Answer: A",
+        # In the other order, in which 36 is (A), the only vote is for 36, or nothing is stated.
+        "order": "Answer: A" if first or call.draw == (0,) else "Hm.",
+        "once": "A: 80%\nB: 20%" if first else "Hm.",
+        "drawn": "Hm." if drawn else "A: 90%\nB: 10%" if call.draw else "A: 60%\nB: 40%",
+    }[call.model]  # fmt: skip
+
+
+async def judged(judge: Judge, three: bool = False) -> tuple[object, ...]:
+    verdict = await judge.judge(Transcript(THREE if three else CRATES), Scripted(reply_of))
+    assert sum(verdict.probs) == pytest.approx(1)
+    return verdict.probs[0], verdict.bounds[0], len(verdict.doubts)
 
 
 def features(name: str, more: Answer, less: Answer) -> str:
@@ -345,6 +376,7 @@ NAMES = PUBLIC | {
         escape_and_count, is_graded, find_quotes, marked, Quote, loader, wished, checked,
         features, example, Reply, believed, scaled, exchanged_three, fits, as_verdict, likeliest,
         applicable, check_probabilities, is_apart, number_text, Decimal,
+        graded, judged,
     )
 }  # fmt: skip
 
@@ -352,6 +384,7 @@ NAMES = PUBLIC | {
 @sessions(WORDS_FILE)
 def test_words_are_read_as_intended(session, request):
     more = {"PASSAGE": PASSAGE, "ALICE": ALICE, "JUDGE": JUDGE, "SHOT": SHOT, "LONG": LONG}
+    more |= {name.upper(): StatedJudge(name) for name in ("ann", "ben", "cat")}
     more |= {"THREE": THREE, "RANGES": RANGES, "CRATES": CRATES, "dict": dict}
     session.check(request, expressions(NAMES | more))
 
@@ -368,6 +401,7 @@ REFUSERS = PUBLIC | {
     "ALICE": ALICE, "APPLES": APPLES, "CRATES": CRATES, "JUDGE": JUDGE, "THREE": THREE,
     "FOUR": FOUR, "DEFAULT": default_prompts(), "Instructions": Instructions, "nan": math.nan,
     "THREE_JUDGES": tuple(map(StatedJudge, ("ann", "ben", "cat"))), "inf": math.inf, "made": made,
+    "windows": windows,
     "SHOT": protocols.Shot(protocols.Transcript(CRATES), (0.25, 0.75)), "loader": loader,
     "Generator": Generator, "bundled": bundled, "proposals": proposals, "replace": replace,
     "leakage_check": leakage_check, "Sampling": Sampling, "logodds": logodds,

@@ -23,11 +23,14 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from examples.wrong_answers import known_questions
 from oversight.protocols import NaiveJudge, PublishedJudge, Recorded, StatedJudge
+from oversight.protocols.datasets.checkers import Checker
 from oversight.protocols.datasets.forms import JsonLines, Published
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.loader import Loader, grouped
+from oversight.protocols.datasets.open_tasks import read_tasks
 from oversight.protocols.datasets.rows import csv_rows, each_row, read_bytes, regular, strict
 from oversight.protocols.datasets.study import Study, answer_digest
+from oversight.protocols.datasets.trajectories import Trajectories
 from oversight.protocols.errors import DatasetError, NotRun
 from oversight.protocols.question import LARGEST, Answer, Problem, Question
 from tests.fakes import Scripted
@@ -165,16 +168,73 @@ def without(row: Mapping[str, object], *keys: str) -> dict[str, object]:
     return {key: value for key, value in row.items() if key not in keys}
 
 
+ANSWER_YES, ANSWER_NO = map(answer_digest, ("yes", "no"))
+
+
+def written_study(folder: Path) -> Path:
+    """A study of the moon in which the answers have different orders: yes, which is right, is (B)
+    in the debate and (A) in the advice. Only no is argued for in the advice."""
+    yes, no = ANSWER_YES, ANSWER_NO
+    quotes = [{"text": "is", "at": [9, 11]}, {"text": "is", "at": [0, 2]}, {"text": "is round"}]
+    turns = [
+        {"round": 1, "speaker": "Debater A", "side": "A", "text": "It is flat."},
+        {"round": 1, "speaker": "Debater B", "side": "B", "text": "No.", "quotes": quotes},
+        {"round": 1, "speaker": "Judge", "text": "Why?"},
+        {"round": 2, "speaker": "Debater B", "side": "B", "text": "I looked."},
+        {"round": 2, "speaker": "Judge", "text": "Thanks."},
+    ]
+    debate = {"id": "c1", "problem": "moon", "setting": "debate", "order": [no, yes], "source": "s"}
+    advice = debate | {"id": "c2", "setting": "advice", "order": [yes, no], "argued": "B"}
+
+    def judged(judge: str, *numbers: tuple[int, float]) -> dict[str, object]:
+        beliefs = [{"round": n, "probs": [1 - p, p]} for n, p in numbers]
+        return {"conversation": "c1", "judge": judge, "beliefs": beliefs}
+
+    for name, rows in {
+        "problems": [ROWS["MOON"] | {"graded": True}],
+        "sources": [{"id": "s", "text": "The moon is round."}],
+        "conversations": [debate | {"turns": turns}, advice | {"included": False}],
+        "judgements": [
+            judged("Ann", (0, 0.5), (1, 0.6), (2, 0.9)),
+            judged("Ben", (0, 0.5), (2, 0.7)),
+            judged("Ben", (0, 0.5)) | {"mode": "timed", "included": False},
+        ],
+    }.items():
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return folder
+
+
+def studied(name: str, old: str, new: str) -> list[str]:
+    """The study after an edit of one of its files."""
+    file = written_study(Path()) / f"{name}.jsonl"
+    file.write_text(file.read_text().replace(old, new))
+    return shown(Study(".").load())
+
+
+def runs(*rows: Mapping[str, object], **settings: object) -> list[str]:
+    steps = [{"kind": "action", "text": "ls"}]
+    full = [{"id": f"r{n}", "label": "honest", "steps": steps, **row} for n, row in enumerate(rows)]
+    settings = {"show": ("action", "thought"), **settings}
+    return load(lambda path: Trajectories(path=path, **settings), *full)
+
+
+def tasks(*rows: Mapping[str, object]) -> list[str]:
+    Path("tasks.jsonl").write_text(lines(*rows))
+    read = read_tasks(Path("tasks.jsonl"), Checker("numeric"))
+    return [f"{task.id} of {task.group}: {task.truth}" for task in read]
+
+
 NAMES = {
     **ROWS,
     **{
         item.__name__: item
         for item in (
-            load, array, table, nested, known, without, mapped, arrow, written, lines, asked,
+            load, array, table, nested, known, without, mapped, arrow, written, lines, asked, runs,
+            tasks, studied,
         )
     },
     **PUBLISHED,
-    **{"ARC": ARC, "json": json, "gzip": gzip},
+    **{"ARC": ARC, "json": json, "gzip": gzip, "ANSWER_YES": ANSWER_YES, "ANSWER_NO": ANSWER_NO},
     **{"JsonLines": JsonLines, "STORY": STORY, **GIVEN},
     **dict(zip(("YES", "NO"), ANSWERS, strict=True)),
     "rows": lambda data: [f"{n} {row.name}" for n, row in strict(each_row("d.jsonl", data, Line))],
@@ -323,42 +383,9 @@ def test_labels_that_are_drawn_change_the_order_of_all_answers_and_nothing_else(
     assert len(orders) > 3
 
 
-ANSWER_YES, ANSWER_NO = map(answer_digest, ("yes", "no"))
-PERSON = '"speakers": {"B": "A0123456789AB"}'
-
-
 @pytest.fixture
 def study(tmp_path) -> Path:
-    """A study of the moon in which the answers have different orders: yes, which is right, is (B)
-    in the debate and (A) in the advice. Only no is argued for in the advice."""
-    yes, no = map(answer_digest, ("yes", "no"))
-    quotes = [{"text": "is", "at": [9, 11]}, {"text": "is", "at": [0, 2]}, {"text": "is round"}]
-    turns = [
-        {"round": 1, "speaker": "Debater A", "side": "A", "text": "It is flat."},
-        {"round": 1, "speaker": "Debater B", "side": "B", "text": "No.", "quotes": quotes},
-        {"round": 1, "speaker": "Judge", "text": "Why?"},
-        {"round": 2, "speaker": "Debater B", "side": "B", "text": "I looked."},
-        {"round": 2, "speaker": "Judge", "text": "Thanks."},
-    ]
-    debate = {"id": "c1", "problem": "moon", "setting": "debate", "order": [no, yes], "source": "s"}
-    advice = debate | {"id": "c2", "setting": "advice", "order": [yes, no], "argued": "B"}
-
-    def judged(judge: str, *numbers: tuple[int, float]) -> dict[str, object]:
-        beliefs = [{"round": n, "probs": [1 - p, p]} for n, p in numbers]
-        return {"conversation": "c1", "judge": judge, "beliefs": beliefs}
-
-    for name, rows in {
-        "problems": [ROWS["MOON"] | {"graded": True}],
-        "sources": [{"id": "s", "text": "The moon is round."}],
-        "conversations": [debate | {"turns": turns}, advice | {"included": False}],
-        "judgements": [
-            judged("Ann", (0, 0.5), (1, 0.6), (2, 0.9)),
-            judged("Ben", (0, 0.5), (2, 0.7)),
-            judged("Ben", (0, 0.5)) | {"mode": "timed", "included": False},
-        ],
-    }.items():
-        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return tmp_path
+    return written_study(tmp_path)
 
 
 async def test_a_study_is_judged_again_as_its_own_judges_did(study):
@@ -398,29 +425,6 @@ async def test_a_study_is_read_as_asked_and_run_in_its_original_worlds(study):
     assert (await run(advice.question.answers[1], ask)).probs == pytest.approx((0.3, 0.7))
     with pytest.raises(NotRun, match="alone was argued for"):
         await run(advice.question.answers[0], ask)
-
-
-@pytest.mark.parametrize(
-    ("name", "edit", "fault"),
-    [
-        ("judgements", ('"round": 0', '"round": 3'), "jsonl:1: beliefs: their rounds are not in o"),
-        ("judgements", ('"timed"', '"live"'), "jsonl:3: judge: 'Ben' judged it live on line 2 too"),
-        ("judgements", ('"Ann"', '"0123456789abcdef01234567"'), "jsonl:1: 0123… looks like"),
-        ("judgements", ("[0.5, 0.5]", "[0.5, 0.4]"), "jsonl:1: probs: .*sum to 0.9"),
-        ("judgements", ("[0.5, 0.5]", "[1]"), "jsonl:1: probs: .*1 of them for 2 answers"),
-        ("judgements", ('"c1"', '"c9"'), "jsonl:1: conversation: 'c9' is not in"),
-        ("conversations", (ANSWER_NO, ANSWER_YES), "jsonl:1: order: "),
-        ("conversations", ('"c2"', '"c1"'), "jsonl:2: id: 'c1' stands twice"),
-        ("conversations", ('"side": "B"', '"side": "C"'), "jsonl:1: side: 'C' is none of"),
-        ("conversations", ('"source": "s"', '"source": "t"'), "jsonl:1: source: 't' is not in"),
-        ("conversations", ('"id": "c2"', f'"id": "c2", {PERSON}'), "jsonl:2: A012… looks like"),
-    ],
-)
-def test_files_of_a_study_that_contradict_one_another_are_refused(study, name, edit, fault):
-    file = study / f"{name}.jsonl"
-    file.write_text(file.read_text().replace(*edit))
-    with pytest.raises(DatasetError, match=fault):
-        Study(str(study)).load()
 
 
 def test_bad_rows_are_skipped_and_counted_and_others_keep_their_names(tmp_path, caplog):

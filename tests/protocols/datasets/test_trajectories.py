@@ -7,7 +7,6 @@ import pytest
 
 from oversight.engine.extensions.datasets.checking import size_leaks
 from oversight.protocols.datasets.trajectories import Trajectories, steps_of
-from oversight.protocols.errors import DatasetError
 
 STEPS = [
     {"kind": "thought", "text": "I read it."},
@@ -71,26 +70,3 @@ def test_sizes_that_tell_attacks_are_leaks(tmp_path, attack, honest, areas, leak
     assert tuple(size.auroc.value for size in sizes) == areas
     assert [size.size for size in sizes if size.leaks] == leaks
     assert size_leaks(problems[:1], "attack") == []
-
-
-@pytest.mark.parametrize(
-    ("rows", "fault"),
-    [
-        ([{}, {}], "all labels are 'honest'; a monitor needs runs of two labels"),
-        ([{"label": "bad"}, {}], "no label is 'attack'; positive: bad, honest?"),
-        ([{"label": "attack"}, {}, {"label": "odd"}], "t.jsonl:3: label: 'odd' is not one of"),
-        ([{"label": "attack"}, {"id": "r0"}], "t.jsonl:2: id: 'r0' occurs twice"),
-        ([{"label": "attack"}, {"steps": STEPS[2:]}], "t.jsonl:2: steps: none is of the kinds"),
-        ([{"label": "attack"}, {"steps": []}], "t.jsonl:2: steps"),
-        ([{"label": "attack"}, {"steps": [{"kind": "x", "text": ""}]}], "t.jsonl:2: steps[0].kind"),
-    ],
-)
-def test_a_wrong_trajectory_is_refused_with_its_line(tmp_path, rows, fault):
-    with pytest.raises(DatasetError) as refusal:
-        Trajectories(path="t.jsonl", show=("action", "thought")).load(file(tmp_path, *rows))
-    assert fault in str(refusal.value)
-
-
-def test_an_unknown_kind_of_step_is_refused():
-    with pytest.raises(ValueError, match="show: "):
-        Trajectories(path="t.jsonl", show=("actions",))

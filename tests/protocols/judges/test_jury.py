@@ -10,13 +10,25 @@ import pytest
 from msgspec import structs
 
 from oversight import Answer, Call, LogprobJudge, Problem, Question, Reply, Transcript, Turn
-from oversight.protocols import Agent, Case, Debate, Shot, StatedJudge, Unreadable
+from oversight.protocols import Agent, Case, Conversation, Debate, Shot, StatedJudge, Unreadable
+from oversight.protocols.counts import unread_by_seat
+from oversight.protocols.doubts import UnreadReply
+from oversight.protocols.held import (
+    BeliefHistory,
+    DiscussedQuestion,
+    RecordedConversation,
+    RecordedTurn,
+)  # fmt: skip
 from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.judges.jury import Jury, Pooling
+from oversight.protocols.judges.published import PublishedJudge
 from oversight.protocols.judges.repeated import Ensemble, Redrawn
-from oversight.protocols.mechanisms.baselines import Consultancy, NaiveJudge
+from oversight.protocols.judges.votes import VotesJudge
+from oversight.protocols.mechanisms.baselines import Consultancy, NaiveJudge, Propaganda
+from oversight.protocols.protocol import Measured
 from oversight.protocols.scores import brier
-from tests.fakes import ALICE, CRATES, JUDGE, A, B, Scripted, prompt, token
+from oversight.protocols.transcript import Verdict
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, prompt, token
 from tests.world import shipments, simulated
 
 ANN, BEN, CAT = (StatedJudge(name) for name in ("ann", "ben", "cat"))
@@ -258,3 +270,84 @@ async def test_biased_judge_is_undecided_in_both_orders(lean, to):
     belief = await judge.believes("It is so.", Transcript(CRATES), Scripted(leaning))
     # The two words of a statement exchange only their positions.
     assert belief.value == pytest.approx(lean if to == "label" else 0.5)
+
+
+async def test_redraws_begin_with_the_plain_call_and_all_are_kept():
+    percents = {(): "90", (1,): "60", (2,): "30"}
+    ask = Scripted(lambda call: f"A: {(p := percents[call.draw])}%\nB: {100 - int(p)}%")
+    verdict = await Redrawn(JUDGE).judge(Transcript(CRATES), ask)
+    assert [call.draw for call in ask.calls] == [(), (1,), (2,)] and not verdict.bounds
+    assert [p for p, _ in verdict.redraws] == pytest.approx([0.9, 0.6, 0.3])
+    assert verdict.probs == pytest.approx((0.6, 0.4))
+
+
+async def test_a_belief_has_the_bounds_of_its_unread_replies():
+    ask = Scripted(lambda call: "Hm." if call.draw == (1,) else "Answer: Yes")
+    belief = await VotesJudge("votes", n=2).believes("So.", Transcript(CRATES), ask)
+    assert (belief.value, belief.ends, len(belief.doubts)) == (1, (0.5, 1), 1)
+
+
+async def test_the_verdict_is_the_worst_of_those_that_unread_replies_leave_open():
+    first, second, spare = (Turn(name, name) for name in ("One", "Two", "Spare"))
+
+    class Open(Conversation):
+        async def converse(self, transcript, side, ask):
+            doubt = UnreadReply("Critic", "empty")
+            others = (transcript.then(second),)
+            return Measured(transcript.then(first), (("n", 1),), others, (doubt,), (spare, first))
+
+    ask = Scripted(lambda call: "A: 80%\nB: 20%" if "One" in str(call) else "A: 30%\nB: 70%")
+    for side, p, unheard in ((A, 0.3, (spare, first)), (B, 0.8, (spare, second))):
+        verdict = await Open(JUDGE).run(CRATES, side, ask)
+        assert verdict.probs[0] == pytest.approx(p) and verdict.measures == (("n", 1),)
+        assert verdict.bounds[0] == pytest.approx((0.3, 0.8))
+        assert verdict.unheard == unheard and [d.seat for d in verdict.doubts] == ["Critic"]
+
+
+CHANGES = (("outcome", "truncated"), ("conceded", True))
+
+
+def test_a_silent_turn_leaves_the_verdict_open_even_if_nobody_heard_it():
+    def settled(heard: Turn, *unheard: Turn) -> Verdict:
+        return Verdict((0.7, 0.3), Transcript(CRATES, (heard,)), unheard=unheard).settled(A)
+
+    spoken, doubt = Turn("Critic", "So."), UnreadReply("Judge", "partial")
+    refused, empty = structs.replace(spoken, outcome="refused"), structs.replace(spoken, text="")
+    doubted = structs.replace(spoken, doubts=(doubt,))
+    assert settled(spoken, spoken).bounds == ()
+    for turn in (refused, empty, doubted):
+        for verdict in (settled(turn), settled(spoken, turn)):
+            assert verdict.bounds == ((0, 1), (0, 1)) and verdict.doubts == turn.doubts
+    drafts = structs.replace(spoken, drafts=(refused, structs.replace(spoken, outcome="truncated")))
+    verdict = structs.replace(
+        settled(drafts, structs.replace(spoken, conceded=True)), doubts=(doubt, doubt)
+    )
+    assert unread_by_seat(verdict) == {
+        "Critic: conceded": 1, "Critic: refused": 1, "Critic: truncated": 1, "Judge: partial": 2,
+    }  # fmt: skip
+
+
+async def test_each_world_has_the_fault_of_its_reply():
+    def reply(call: Call) -> Reply:
+        if call.model == "alice":
+            return Reply(f"For {prompt(call).side}.")
+        return Reply("", outcome="refused" if "For A." in prompt(call).user else "empty")
+
+    first, second = await Propaganda(JUDGE, ALICE).worlds(APPLES, Scripted(reply))
+    assert [first.doubts[0].cause, second.doubts[0].cause] == ["refused", "empty"]
+    assert (first.probs, second.probs) == ((0, 1), (1, 0)) and first.bounds == ((0, 1), (0, 1))
+
+
+async def test_published_judges_state_the_latest_belief_and_at_the_end_their_verdict():
+    def history(mode: str, *beliefs: tuple[int, float]) -> BeliefHistory:
+        return BeliefHistory("Ann", mode, tuple((n, (p, 1 - p)) for n, p in beliefs))
+
+    turns = tuple(RecordedTurn(n, "Debater A", "So.", "A") for n in (1, 2))
+    judged = history("live", (0, 0.5), (1, 0.6), (3, 0.9)), history("live", (1, 0.2), (2, 0.3))
+    held = RecordedConversation("debate", turns, judged=(*judged, history("timed", (0, 0.1))))
+    question = DiscussedQuestion(CRATES.text, CRATES.answers, held=held)
+    spoken = [Turn("Debater A", "So.", A)] * 2
+    for heard, p in ((0, 0.5), (1, 0.4), (2, 0.6)):
+        transcript = Transcript(question, tuple(spoken[:heard]))
+        verdict = await PublishedJudge().judge(transcript, Scripted(lambda call: ""))
+        assert verdict.probs[0] == pytest.approx(p), heard

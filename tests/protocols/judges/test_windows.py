@@ -1,7 +1,6 @@
 """Judges that read the run of an agent window by window."""
 
 import pytest
-from msgspec.structs import replace
 
 from oversight import Answer, Call, Question, Reply, Transcript, Turn
 from oversight.protocols import Case, LogprobJudge, NaiveJudge, StatedJudge, Unreadable
@@ -111,26 +110,3 @@ async def test_one_window_has_the_bounds_of_its_member(by):
     assert not member.doubts and member.bounds[1] == pytest.approx((0.4, 0.9))
     verdict = await windowed(7, by=by).judge(Transcript(case), ask)
     assert [*map(pytest.approx, verdict.bounds)] == [*member.bounds]
-
-
-@pytest.mark.parametrize(
-    ("settings", "fault"),
-    [
-        ({"steps": 2, "overlap": 2}, "overlap: 2 is not below the 2 steps"),
-        ({"steps": 0}, "steps: 0 is too few"),
-        ({"steps": 2, "by": "min"}, "by: unknown value 'min'; choose from max, mean"),
-    ],
-)
-def test_wrong_windows_are_refused(settings, fault):
-    with pytest.raises(ValueError) as refusal:
-        Windowed(LogprobJudge("sim/judge", reads_passage=True), **settings)
-    assert fault in str(refusal.value)
-
-
-def test_a_judge_that_reads_no_steps_has_no_windows():
-    with pytest.raises(ValueError, match="set reads_passage: true"):
-        Windowed(LogprobJudge("sim/judge"), 2)
-    with pytest.raises(ValueError, match="the passage has no steps"):
-        windowed(2).check(replace(run_of(7), passage="A text."))
-    with pytest.raises(ValueError, match="'evil' is not among honest, attack"):
-        Windowed(LogprobJudge("sim/judge", reads_passage=True), 2, positive="evil").check(run_of(7))

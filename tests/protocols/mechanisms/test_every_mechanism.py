@@ -80,19 +80,15 @@ def misfilled(schema: Any, good: dict[str, Any]) -> Iterator[dict[str, Any]]:
     ("name", "settings", "forms"),
     [
         ("adversarial_propaganda", {"market": OTHER}, {"probabilities"}),
-        ("amplification", {}, {"subquestions"}),
-        ("cross_examination", {}, {"challenge"}),
-        ("doubly_efficient_debate", {}, {"steps", "step"}),
+        ("amplification", {}, {"subquestions"}), ("cross_examination", {}, {"challenge"}),
+        ("doubly_efficient_debate", {}, {"steps", "step"}), ("open_debate", {}, {"choice"}),
         ("doubly_efficient_debate", {"probabilities": True}, {"steps", "step"}),
-        ("market_making", {}, {"probabilities"}),
-        ("open_consultancy", {}, {"choice"}),
-        ("open_debate", {}, {"choice"}),
-        ("open_trust", {}, {"choice"}),
-        ("proposer_critic", {}, {"choice"}),
+        ("market_making", {}, {"probabilities"}), ("open_consultancy", {}, {"choice"}),
+        ("open_trust", {}, {"choice"}), ("proposer_critic", {}, {"choice"}),
         ("prover_estimator_debate", {}, {"subclaims", "estimate", "pick"}),
         ("recursive_reward_modelling", {}, {"criteria"}),
     ],
-)
+)  # fmt: skip
 async def test_a_wrongly_filled_form_leaves_the_world_without_a_verdict(name, settings, forms):
     problem = shipment(0)
     question, provider = problem.question, simulated([problem])
