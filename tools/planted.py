@@ -73,7 +73,7 @@ def _end(
         end["counts"] = {str(rng.choice(DOUBTS)): 1, "truncated": 2}
     elif kind < 0.2:
         end["bounds"] = tuple((max(0.0, q - 0.1), min(1.0, q + 0.2)) for q in probs)
-        end["counts"] = {"conceded": int(kind < 0.175)}
+        end["counts"] = {"conceded": 1} if kind < 0.175 else {}
     elif kind < 0.3:
         end["counts"] = {"truncated": 1}
     if row in (2, 3) and kind > 0.2:

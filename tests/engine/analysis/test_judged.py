@@ -44,21 +44,9 @@ def judged(setting: str, shift: float, count: int = 60, seed: int = 0) -> list[d
 
 
 def test_settings_without_common_questions_are_compared(place: Path, command: Command) -> None:
-    file = table(place / "some.jsonl", [*judged("debate", 0.4), *judged("naive", 0.0, seed=1)])
-    ran = command("measure", "judgements", file, "--score", "brier", "--json")
-    assert ran.code == 0, ran.err
-    output = json.loads(ran.out)
-    assert output["clusters"] == ["problem", "judge"]
-    debate, naive = output["rows"]
-    assert debate["asd"]["value"] > 1 > 0.3 > naive["asd"]["value"]
-    assert debate["asd"]["method"].endswith("crossed")
-    assert "chosen" not in debate and debate["lost"] == 0
+    file = table(place / "some.jsonl", judged("debate", 0.4))
     text = " ".join(command("measure", "judgements", file).out.split())
     assert "some worlds were not run" in text and "JSE and EAS need all worlds" in text
-    words = ("--contrast", "debate - naive", "--json")
-    (contrast,) = json.loads(command("compare", file, *words).out)["contrasts"]
-    assert contrast["verdict"] == "better"
-    assert set(contrast["errors"]) == {"problem", "judge"} and contrast["shared"] == 1
     one, two = (table(place / f"{s}.jsonl", judged(s, d)) for s, d in (("x", 0.4), ("y", 0.1)))
     by = ("--cluster", "question", "--json")
     (apart,) = json.loads(command("compare", one, two, *by).out)["contrasts"]

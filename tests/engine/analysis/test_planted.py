@@ -2,7 +2,10 @@
 
 import json
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, replace
+from datetime import date
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,18 +14,27 @@ from typing import Any
 import numpy as np
 import pytest
 
+from oversight.cache.reply import Usage
 from oversight.engine.analysis.calibration import Calibration, Worlds
 from oversight.engine.analysis.compared import comparison_finding
 from oversight.engine.analysis.comparison import Compare, compare_rows
 from oversight.engine.analysis.findings.finding import Finding
+from oversight.engine.analysis.frontier import PaidCall, RunCalls, frontier_finding, row_costs
 from oversight.engine.analysis.measures import measures_finding, verdict_measures
 from oversight.engine.analysis.monitoring import Coverage, Monitoring
 from oversight.engine.analysis.pairs import row_names
+from oversight.engine.analysis.pictures import kinds
+from oversight.engine.analysis.raters import agreement_of, trajectory_part
+from oversight.engine.analysis.reports import frames
 from oversight.engine.analysis.reports.aggregate import OutcomeTable
 from oversight.engine.analysis.reports.groups import pivot, pivot_finding
 from oversight.engine.analysis.reports.report import finding
-from oversight.engine.analysis.reports.results import collect
+from oversight.engine.analysis.reports.results import collect, score_rows
 from oversight.engine.analysis.rows import RunRows
+from oversight.engine.analysis.scoring.asd import BETAS
+from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
+from oversight.engine.extensions.planning.power import Power
+from oversight.engine.models.accounting.prices import Price, PriceList
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.protocols import Agent, BestOf, LogprobJudge, NaiveJudge, Propaganda
 from oversight.protocols.transcript import Failure
@@ -53,6 +65,9 @@ class PlantedRows(RunRows):
     """A run without a folder on disk."""
 
     origins = ()
+
+    def _guess(self) -> str:
+        return ""
 
 
 class Planted(planted.Planted):
@@ -317,8 +332,8 @@ def shown(*words: str, **how: Any) -> list[str]:
     results, format = collect(PLANTED.grid, PLANTED.records()), how.pop("format", "text")
     if words:
         by = list(words)
-        return pivot_finding(pivot(results, by), by, results, **how).text(format, 100).splitlines()
-    return finding(results, **how).text(format, 100).splitlines()
+        return rounded(pivot_finding(pivot(results, by), by, results, **how).text(format, 100))
+    return rounded(finding(results, **how).text(format, 100))
 
 
 def contrasts(*names: str, other: bool = False, **how: Any) -> list[str]:
@@ -326,6 +341,82 @@ def contrasts(*names: str, other: bool = False, **how: Any) -> list[str]:
     flips = how.pop("flips", False)
     comparison = compare_rows(PLANTED.read(), second, Compare(contrasts=names, ways=(), **how))
     return comparison_finding(comparison, flips=flips).text("text", 100).splitlines()
+
+
+def scored_run(score: str = "brier", betas: tuple[float, ...] = BETAS) -> kinds.ScoredRun:
+    run = kinds.ScoredRun(PLANTED.read().run, score, betas)
+    run.rows = PLANTED.read()
+    return run
+
+
+def drawn(kind: str, score: str = "brier", by: tuple[str, ...] = ()) -> list[str]:
+    """The data of a picture, and its caption."""
+    run = scored_run(score, kinds.CURVE if kind == "jse" else BETAS)
+    picture = kinds.averaged(kind, by, run) if by else kinds.KINDS[kind](run)
+    about = [f"{name} {getattr(picture, name)}" for name in ("measure", "title", "x", "y")
+             if hasattr(picture, name)]  # fmt: skip
+    return [*about, *rounded(kinds.data_of(picture, ["here"]))]
+
+
+def rounded(text: str) -> list[str]:
+    """Its lines, with long numbers to six digits, without the address of prompts."""
+    text = re.sub(r"Prompts: [0-9a-f]{12}", "Prompts: …", text)
+    return re.sub(r"-?\d+\.\d{7,}(e-\d+)?", lambda n: f"{float(n[0]):.6g}", text).splitlines()
+
+
+def costs() -> list[str]:
+    """The frontier, of calls with known tokens: call n is of the rows in n, and of a model by n."""
+    run, price = PLANTED.read(), Price(2.0, 10.0, 1.0, 0.0, 1.0, date(2026, 1, 1), "")
+    calls = {}
+    for n in range(1, 128, 5):
+        used = Usage(100 * n, 7 * n, 30 * n)
+        calls[bytes([n]), "here"] = PaidCall(("a/m", "b/m")[n % 2], used, n, n % 3 == 0)
+    prices = PriceList({"a/m": price, "b/m": replace(price, input=4.0)})
+    finding = frontier_finding(run, row_costs(run, RunCalls(calls), prices), ledger=1.5)
+    return [*finding.text("text", 100).splitlines(), *rounded(finding.text("csv"))]
+
+
+def planned(one: int, two: int, difference: float, order: Sequence[int] = ()) -> list[str]:
+    run, contrast = Planted(planted_ends(), order=order).read(), f"{NAMES[one]} - {NAMES[two]}"
+    return Power(contrast, difference).of_run(run, (), "brier").text("text", 100).splitlines()
+
+
+def people() -> list[str]:
+    """Three judges of one transcript each, and another judge set aside; some state beliefs before
+    and between."""
+    rng, every = np.random.default_rng(3), []
+    for n in range(24):
+        for judge in ("Ann", "Bob", "Cid", "model")[: 2 + n % 3]:
+            p = round(float(np.clip(0.6 + rng.normal(0, 0.25), 0, 1)), 2)
+            keys = {"problem": f"t{n % 9}", "judge": judge, "setting": ("live", "read")[n % 2]}
+            keys |= {"aside": "model"} if judge == "model" else {}
+            probs, first = (p, 1 - p), (round(0.3 + n / 60, 2), round(0.7 - n / 60, 2))
+            worlds = (probs, probs) if n % 4 == 0 else ((probs, ()), ((), probs))[n % 2]
+            beliefs = ((0, first), (1 + n % 2, probs))
+            every.append(Judgement(n, (1, -1), worlds, keys, first if n % 5 else None, n % 4 == 0,
+                                   n, beliefs if judge == "Ann" else ()))  # fmt: skip
+    table = Judgements.of(every)
+    finding = agreement_of(table, "planted")
+    trajectory = Finding((trajectory_part(table),))
+    return [*finding.text("text", 100).splitlines(), *trajectory.text("text", 100).splitlines()]
+
+
+def framed() -> list[str]:
+    """The lines of a row and of some cells in exported tables, with the names of their columns."""
+    run, lines = PLANTED.read(), list[str]()
+    axes = [(*row.shown_names, *astuple(row.axes)) for row in run.sweep.rows]
+    (*_, row, _, _) = frames._rows(score_rows(run.table, "brier"), axes)
+    by_column = dict(zip(frames.TABLES["rows"], row, strict=True))
+    lines += [f"{name}: {_value(value)}" for name, value in by_column.items() if name != "settings"]
+    for record in [*PLANTED.records()][20:240:11]:
+        number = int(record.problem[1:])
+        cell = frames._cell(run.sweep.problems[number], record.side, record, 0.5)
+        lines.append(" ".join(map(_value, (*cell[:3], *cell[4:]))))
+    return lines
+
+
+def _value(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 @sessions(Path(__file__).with_name("planted.md"))

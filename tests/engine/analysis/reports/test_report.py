@@ -57,30 +57,6 @@ def notes(measured: Results) -> str:
     return " ".join(notes_of(measured))
 
 
-def test_the_report_reads_as_a_table_below_plain_lines() -> None:
-    lines = report(FOUND, "text").splitlines()
-    assert lines == [
-        "7 of 8 cells have a verdict; 1 failed: 1 by the server. Verbal refusals were not checked.",
-        "oversight view RUN shows the failed cells.",
-        "",
-        "s: agent score difference (ASD) and lift · sim/strong, judged by sim/judge stated",
-        "1 to 2 problems",
-        "                            ASD   lift       accuracy   n   failed",
-        "naive judge                 .80                  100%   1        1",
-        "propaganda    .40 [-2.00, 2.00]   -.10   75% [0, 100]   2        0",
-        "[ ]: 95% over problems · lift: ASD minus the naive judge's · more: --notes",
-    ]
-    text = " ".join(finding(FOUND, every_note=True).text("text").split())
-    for note in (
-        "Brackets: 95% CI",
-        "bounds on the ASD from failed and flagged worlds",
-        "+0.15 +1.15",
-        "health: 7 of 8 cells with a verdict (88%)",
-    ):
-        assert note in text and note not in " ".join(" ".join(lines).split()), note
-    assert "JSE" not in text and "guarantee" not in text
-
-
 def many(agents: int, protocols: int = 1) -> Results:
     """Rows of several agents under one judge."""
     names = [f"sim/agent-with-a-long-name-{n}" for n in range(agents)]
@@ -184,20 +160,6 @@ def test_rows_are_kept_by_name_with_the_lift_over_their_naive_judge() -> None:
         rows_where(FOUND, ["protocol=debate"], range(2))
     with pytest.raises(UsageError, match="write valid, or NAME=VALUE"):
         rows_where(FOUND, ["valid"], range(2))
-
-
-def test_several_agents_or_judges_have_a_column() -> None:
-    other = LogprobJudge("sim/judge")
-    grid = sweep(NAIVE, NaiveJudge(other), PROPAGANDA, Propaganda(other, Agent("sim/weak")))
-    table = main_table(results(grid, SMALL))
-    assert table.head[:4] == ("protocol", "agent", "judge", "n") and table.left == 3
-    assert [line[:3] for line in table.body] == [
-        ("naive judge", "–", "stated"),
-        ("naive judge", "–", "logprob"),
-        ("propaganda", "sim/strong", "stated"),
-        ("propaganda", "sim/weak", "logprob"),
-    ]
-    assert not table.alike
 
 
 def test_the_lift_has_no_column_where_nothing_can_be_lifted() -> None:

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 
 from oversight.engine.analysis.scoring.agreement import calibration
-from oversight.engine.analysis.scoring.asd import scored
-from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 
 FOUND = [folder / "shared/data/nyu2023/judgements.jsonl.xz" for folder in Path(__file__).parents]
 FILE = next((file for file in FOUND if file.exists()), None)
@@ -43,16 +41,3 @@ def test_calibration_matches_the_published_experiment() -> None:
         right = np.array([float(x["p"][x["correct"]] > 0.5) for x in chosen])
         quality = calibration(p, right, np.arange(len(p)))
         assert (quality.error, quality.overconfidence) == pytest.approx((error, over), abs=5e-5)
-
-
-def test_every_question_in_both_worlds_once_is_the_paired_asd() -> None:
-    rng = np.random.default_rng(0)
-    every = [
-        Judgement(n, (1, -1), ((a, 1 - a), (b, 1 - b)), {"problem": str(n), "judge": "j"})
-        for n, (a, b) in enumerate(rng.random((30, 2)).tolist())
-    ]
-    table = scored(Judgements.of(every), "brier")
-    assert table and table.asd and table.paired
-    assert table.asd.value == pytest.approx(table.paired.value)
-    one, two = table.asd.by("problem").estimate(), table.paired.estimate()
-    assert one.interval == pytest.approx(two.interval)
