@@ -20,7 +20,8 @@ MARKS = {True: "verified", False: "unverified", None: "unchecked"}
 
 _TAG = ("quote",)
 # Each of these patterns matches one character, so that they take linear time.
-_APOSTROPHE = re.compile(r"(?<=\w)['`\u00b4\u2018\u2019\u201b\u02bc](?=\w)")
+APOSTROPHES = "'`\u00b4\u2018\u2019\u201b\u02bc"
+_APOSTROPHE = re.compile(rf"(?<=\w)[{APOSTROPHES}](?=\w)")
 _DASHES = str.maketrans(
     dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63", "-")
 )

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ...cache.call import Ask, RecordingAsk
 from ...protocols.errors import gather_deterministic
-from ...protocols.quotes import fold
+from ...protocols.quotes import APOSTROPHES, fold, plain_signs
 from ...protocols.transcript import SideFinding, Transcript, Turn, Verdict
 from ..sweep.grid import Grid
 from .events import read_events
@@ -43,10 +43,17 @@ REFUSALS = [
 ]
 """Phrases with which models refuse to argue for an answer."""
 
-_WORDS = {code: " " for code in range(128) if not chr(code).isalnum()} | dict.fromkeys(
-    map(ord, "'`")
-)
-"""Keeps the letters and digits of ASCII, and joins a word across its apostrophe."""
+
+class _Words(dict[int, str]):
+    """By code of a character, its letters as `fold` compares them, or a space."""
+
+    def __missing__(self, code: int) -> str:
+        chars = plain_signs(chr(code)).casefold()
+        self[code] = "".join(char if char.isalnum() else " " for char in chars)
+        return self[code]
+
+
+_WORDS = _Words((ord(mark), "'") for mark in APOSTROPHES)
 
 REFUSED_BY = 300
 """Characters from the start of a speech in which a refusal is looked for."""
@@ -134,10 +141,11 @@ def _draw(call: RecordedCall, cell: RecordedCell) -> tuple[int, ...]:
 def reads_as_refusal(speech: str) -> bool:
     """Whether a speech begins as refusals do: a first guess by words, for counting alone."""
     start = speech[:REFUSED_BY]
-    if start.isascii():  # `fold` takes ten times as long, and finds no phrase that this misses.
-        words = f" {' '.join(start.lower().translate(_WORDS).split())} "
-        if not any(map(words.__contains__, REFUSALS)):
-            return False
+    # A lone apostrophe joins a word. `fold` takes longer, and finds no phrase that this misses.
+    joined = start.translate(_WORDS).replace("''", " ").replace("'", "")
+    words = f" {' '.join(joined.split())} "
+    if not any(map(words.__contains__, REFUSALS)):
+        return False
     return any(map(f" {fold(start)} ".__contains__, REFUSALS))
 
 

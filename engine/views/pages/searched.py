@@ -10,6 +10,7 @@ from ...analysis.pairs import row_names
 from ...errors import UsageError
 from ...run.lookup import KeptTexts, Query, search
 from ...run.reader import RunReader
+from ...system.process import gc_relaxed
 from .environment import packed
 from .links import Links, PageQuery, turn_anchor
 from .strip import run_page
@@ -45,7 +46,8 @@ def search_page(run: RunReader, links: Links, page_query: PageQuery, parts: int 
     if words.strip():
         try:
             query = Query.read(words)
-            count, hits = _hits(run, links, query, page)
+            with gc_relaxed():
+                count, hits = _hits(run, links, query, page)
         except UsageError as exc:
             fault = str(exc)
     return run_page(
