@@ -126,8 +126,7 @@ def _claims_checked(text: str) -> object:
 
 READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "folding": (normalized, "a\u0301\u0316\u200b"),
-    "thoughts": (split_reasoning, "<think></think>"),
-    "reply": (Reply, "</think>"),
+    "thoughts": (split_reasoning, "<think></think>"), "reply": (Reply, "</think>"),
     "tags": (escape_and_count, "< /turn"),
     "marks": (lambda text: shown(text, len(text), ("quote", "claim"), True), "[</quote> ("),
     "parts": (lambda text: numbered([text]), "[2]"),
@@ -140,13 +139,10 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "votes": (lambda text: read_conclusion(Reply(text), CRATES), "Answer: A\n"),
     "cut": (lambda text: read_conclusion(Reply(text, outcome="truncated"), CRATES), "a"),
     "form": (lambda text: FORM.of(Reply(text)), '\n{"note": '),
-    "arguments": (TOOLS["calculator"].read, '{"expression": '),
-    "calculator": (calculate, "(1+"),
-    "query": (lambda text: TOOLS["query"].read(text), "select "),
-    "statements": (_pinned, "1. a "),
-    "labels": (_renamed, "Debater A <quote>"),
-    "solution": (steps, "3 = "),
-}
+    "arguments": (TOOLS["calculator"].read, '{"expression": '), "calculator": (calculate, "(1+"),
+    "query": (lambda text: TOOLS["query"].read(text), "select "), "statements": (_pinned, "1. a "),
+    "labels": (_renamed, "Debater A <quote>"), "solution": (steps, "3 = "),
+}  # fmt: skip
 """Readers of models' texts by name, with the alphabet that each one reads."""
 
 FRAGMENTS = (

@@ -20,6 +20,7 @@ from oversight import protocols
 from oversight.cache.call import Call
 from oversight.cache.reply import UNKNOWN_STOP, Reply
 from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Judge, Protocol, StatedJudge
+from oversight.protocols.agents.tool import unspoken
 from oversight.protocols.agents.tools import calculate
 from oversight.protocols.counts import COUNTED, counted
 from oversight.protocols.datasets.catalogue import loader
@@ -51,9 +52,9 @@ from oversight.protocols.scores import (
     log,
     logodds,
 )  # fmt: skip
-from oversight.protocols.tags import escape_and_count
+from oversight.protocols.tags import escape_and_count, size_in_words
 from oversight.protocols.transcript import Judgement, Quote, ToolUse, Transcript, Turn, Verdict
-from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, Scripted, prompt
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, Scripted, prompt, token
 from tests.protocols.agents.test_agents import used
 from tests.protocols.drafting.test_drafting import check_side, finding
 from tests.protocols.judges.test_judges import SHOT, judge, system
@@ -345,13 +346,14 @@ async def graded(column: object, answer: str, **settings: Any) -> str:
     return str(await checker.grade(answer, checker.truth(column), {}))
 
 
-def reply_of(call: Call) -> str:
+def reply_of(call: Call) -> str | Reply:
     """The reply of a judge, whose model says how it judges; `Hm.` is unread."""
     first, drawn = 'label="A">\n48' in prompt(call).system, call.draw == (1,)
     zero = "\nC: 0%" * ('label="C"' in prompt(call).system)
     return {
         "ann": "A: 80%\nB: 20%" + zero, "ben": "A: 60%\nB: 40%", "cat": "Hm.",
-        "votes": "Hm." if drawn else "Answer: A",
+        "votes": "Hm." if drawn else "Answer: Yes" if "No" in prompt(call).user else "Answer: A",
+        "mass": Reply("A", logprobs=(token("A", 0.4, B=0.1, The=0.5),)),
         # In the other order, in which 36 is (A), the only vote is for 36, or nothing is stated.
         "order": "Answer: A" if first or call.draw == (0,) else "Hm.",
         "once": "A: 80%\nB: 20%" if first else "Hm.",
@@ -359,10 +361,18 @@ def reply_of(call: Call) -> str:
     }[call.model]  # fmt: skip
 
 
-async def judged(judge: Judge, three: bool = False) -> tuple[object, ...]:
-    verdict = await judge.judge(Transcript(THREE if three else CRATES), Scripted(reply_of))
+async def judged(judge: Judge, three: bool = False, statement: str = "") -> list[object]:
+    """The probability of A, its bounds, the number of unread replies, and all draws and redraws."""
+    ask, heard_by = Scripted(reply_of), Transcript(THREE if three else CRATES)
+    if statement:
+        belief = await judge.believes(statement, heard_by, ask)
+        return [f"{belief.value:g}, {belief.ends}, {len(belief.doubts)}"]
+    verdict = await judge.judge(heard_by, ask)
     assert sum(verdict.probs) == pytest.approx(1)
-    return verdict.probs[0], verdict.bounds[0], len(verdict.doubts)
+    numbers = verdict.probs[0], *verdict.bounds[0], len(verdict.doubts)
+    redraws = [p for p, _ in verdict.redraws]
+    drawn = [f"{redraws} in {[call.draw for call in ask.calls]}"] * bool(redraws)
+    return [", ".join(f"{number:.6g}" for number in numbers), *drawn]
 
 
 def features(name: str, more: Answer, less: Answer) -> str:
@@ -376,7 +386,7 @@ NAMES = PUBLIC | {
         escape_and_count, is_graded, find_quotes, marked, Quote, loader, wished, checked,
         features, example, Reply, believed, scaled, exchanged_three, fits, as_verdict, likeliest,
         applicable, check_probabilities, is_apart, number_text, Decimal,
-        graded, judged,
+        graded, judged, size_in_words, unspoken, ToolUse, Turn,
     )
 }  # fmt: skip
 

@@ -36,7 +36,7 @@ from oversight.protocols.agents.tool import (
     Allowance,
     ToolResult,
     use,
-)
+)  # fmt: skip
 from oversight.protocols.agents.tools import calculate
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.errors import ToolMissing

@@ -25,7 +25,7 @@ from oversight.protocols.datasets.leak import (
     leakage_check,
     power,
     wilson,
-)
+)  # fmt: skip
 from oversight.protocols.datasets.solution import closing, laid_out, number, number_text, steps
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Answer, Problem, labelled, randomness

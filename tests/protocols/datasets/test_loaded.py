@@ -263,16 +263,12 @@ def test_folders_pipes_and_devices_are_refused_by_their_kind_and_never_read(tmp_
 @pytest.mark.parametrize(
     ("kind", "row"),
     [
-        (Quality, STORY),
-        (BoolQ, ROWS["LAMP"]),
-        (ProntoQa, ROWS["WUMPUS"]),
-        (Mmlu, ROWS["TOOLS"]),
-        (Solib, ROWS["JARS"]),
-        (partial(JsonLines, relabel=True), ROWS["MOON"]),
+        (Quality, STORY), (BoolQ, ROWS["LAMP"]), (ProntoQa, ROWS["WUMPUS"]), (Mmlu, ROWS["TOOLS"]),
+        (Solib, ROWS["JARS"]), (partial(JsonLines, relabel=True), ROWS["MOON"]),
         (JsonLines, ROWS["MOON"] | {"answers": [without(item, "label") for item in ANSWERS]}),
     ],
     ids=lambda item: getattr(item, "__name__", "-"),
-)
+)  # fmt: skip
 def test_labels_are_drawn_by_seed_and_content(tmp_path, kind, row):
     path = tmp_path / "rows.jsonl"
     texts = {name: str(row[name]) for name in ("question", "article") if name in row}

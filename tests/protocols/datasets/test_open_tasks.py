@@ -21,7 +21,7 @@ from oversight.protocols.datasets.open_tasks import (
     pairs,
     propose,
     read_tasks,
-)
+)  # fmt: skip
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import balanced
@@ -37,22 +37,16 @@ UNGRADED = None
     [
         ("def add(a, b):\n    return a + b", True),
         ("```python\ndef add(a, b):\n    return a + b\n```", True),
-        ("def add(a, b):\n    return a - b", False),
-        ("def add(a, b", False),
-        ("add = 3", False),
-        ('x = """', False),
-        ("raise NotImplementedError('later')", False),
+        ("def add(a, b):\n    return a - b", False), ("def add(a, b", False), ("add = 3", False),
+        ('x = """', False), ("raise NotImplementedError('later')", False),
         ("def add(a, b):\n    yield a + b\nprint('the tests')", UNGRADED),
-        ("import numpy\nadd = numpy.add", UNGRADED),
-        ("while True: pass", UNGRADED),
-        ("def add(a, b): return add(a, b)", UNGRADED),
-        ("open('tests.py')", UNGRADED),
-        ("@staticmethod\ndef add(a, b):\n    return a + b", UNGRADED),
-        ("x = 1\n" * 1000, UNGRADED),
+        ("import numpy\nadd = numpy.add", UNGRADED), ("while True: pass", UNGRADED),
+        ("def add(a, b): return add(a, b)", UNGRADED), ("open('tests.py')", UNGRADED),
+        ("@staticmethod\ndef add(a, b):\n    return a + b", UNGRADED), ("x = 1\n" * 1000, UNGRADED),
         ("``````", False),
     ],
     ids=lambda value: repr(value)[:30],
-)
+)  # fmt: skip
 async def test_code_is_graded_by_the_tests_of_its_task(answer, right, monkeypatch):
     monkeypatch.setattr("oversight.protocols.agents.tools.SECONDS", 0.2)
     checker = Checker("tests", "tests")

@@ -90,17 +90,14 @@ async def test_side_of_a_turn_does_not_change_the_judges_prompt(kind):
 
 
 JUDGES: dict[str, Judge] = {
-    "stated": StatedJudge(MODEL),
-    "distribution": DistributionJudge(MODEL),
-    "logprob": LogprobJudge(MODEL),
-    "votes": VotesJudge(MODEL),
+    "stated": StatedJudge(MODEL), "distribution": DistributionJudge(MODEL),
+    "logprob": LogprobJudge(MODEL), "votes": VotesJudge(MODEL),
     "jury": Jury((StatedJudge(MODEL), LogprobJudge(MODEL))),
-    "ensemble": Ensemble(StatedJudge(MODEL)),
-    "both orders": StatedJudge(MODEL, both_orders=True),
+    "ensemble": Ensemble(StatedJudge(MODEL)), "both orders": StatedJudge(MODEL, both_orders=True),
     "persona": StatedJudge(MODEL, persona="You are a patient teacher."),
     "reasons": StatedJudge(MODEL, reason="private"),
     "reasons openly": DistributionJudge(MODEL, reason="public"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", JUDGES)

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 from msgspec import structs
 
-from oversight import Answer, Call, LogprobJudge, Problem, Question, Reply, Transcript, Turn
+from oversight import Answer, Call, Problem, Question, Reply, Transcript, Turn
 from oversight.protocols import Agent, Case, Conversation, Debate, Shot, StatedJudge, Unreadable
 from oversight.protocols.counts import unread_by_seat
 from oversight.protocols.doubts import UnreadReply
@@ -22,13 +22,12 @@ from oversight.protocols.held import (
 from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.judges.jury import Jury, Pooling
 from oversight.protocols.judges.published import PublishedJudge
-from oversight.protocols.judges.repeated import Ensemble, Redrawn
-from oversight.protocols.judges.votes import VotesJudge
+from oversight.protocols.judges.repeated import Ensemble
 from oversight.protocols.mechanisms.baselines import Consultancy, NaiveJudge, Propaganda
 from oversight.protocols.protocol import Measured
 from oversight.protocols.scores import brier
 from oversight.protocols.transcript import Verdict
-from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, prompt, token
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, prompt
 from tests.world import shipments, simulated
 
 ANN, BEN, CAT = (StatedJudge(name) for name in ("ann", "ben", "cat"))
@@ -161,20 +160,6 @@ async def test_each_member_has_its_own_bag_of_examples_the_same_for_every_questi
     assert not any("<example>" in prompt(call).system for call in ask.calls[5:])
 
 
-MASS = LogprobJudge("sim/weak")
-
-
-@pytest.mark.parametrize(
-    "panel", [Redrawn(MASS), Ensemble(MASS), Jury((MASS, LogprobJudge("sim/strong")))]
-)
-async def test_a_panel_is_as_unsure_as_its_members(panel):
-    """The labels have half of the probability, and A has .4: from .4 to .9 if all were known."""
-    first = token("A", 0.4, B=0.1, The=0.5)
-    verdict = await panel.judge(TRANSCRIPT, Scripted(lambda call: Reply("A", logprobs=(first,))))
-    assert verdict.probs == pytest.approx((0.8, 0.2)) and not verdict.doubts
-    assert verdict.bounds[0] == pytest.approx((0.4, 0.9))
-
-
 async def test_an_unread_member_of_an_ensemble_bounds_its_verdict():
     """The known truth: of five members only the first is read, at 50 %."""
     ensemble = Ensemble(JUDGE, examples=EXAMPLES)
@@ -272,21 +257,6 @@ async def test_biased_judge_is_undecided_in_both_orders(lean, to):
     assert belief.value == pytest.approx(lean if to == "label" else 0.5)
 
 
-async def test_redraws_begin_with_the_plain_call_and_all_are_kept():
-    percents = {(): "90", (1,): "60", (2,): "30"}
-    ask = Scripted(lambda call: f"A: {(p := percents[call.draw])}%\nB: {100 - int(p)}%")
-    verdict = await Redrawn(JUDGE).judge(Transcript(CRATES), ask)
-    assert [call.draw for call in ask.calls] == [(), (1,), (2,)] and not verdict.bounds
-    assert [p for p, _ in verdict.redraws] == pytest.approx([0.9, 0.6, 0.3])
-    assert verdict.probs == pytest.approx((0.6, 0.4))
-
-
-async def test_a_belief_has_the_bounds_of_its_unread_replies():
-    ask = Scripted(lambda call: "Hm." if call.draw == (1,) else "Answer: Yes")
-    belief = await VotesJudge("votes", n=2).believes("So.", Transcript(CRATES), ask)
-    assert (belief.value, belief.ends, len(belief.doubts)) == (1, (0.5, 1), 1)
-
-
 async def test_the_verdict_is_the_worst_of_those_that_unread_replies_leave_open():
     first, second, spare = (Turn(name, name) for name in ("One", "Two", "Spare"))
 
@@ -302,9 +272,6 @@ async def test_the_verdict_is_the_worst_of_those_that_unread_replies_leave_open(
         assert verdict.probs[0] == pytest.approx(p) and verdict.measures == (("n", 1),)
         assert verdict.bounds[0] == pytest.approx((0.3, 0.8))
         assert verdict.unheard == unheard and [d.seat for d in verdict.doubts] == ["Critic"]
-
-
-CHANGES = (("outcome", "truncated"), ("conceded", True))
 
 
 def test_a_silent_turn_leaves_the_verdict_open_even_if_nobody_heard_it():

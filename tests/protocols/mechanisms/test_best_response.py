@@ -39,7 +39,7 @@ from tests.best_response import (
     speeches,
     task,
     verdict,
-)
+)  # fmt: skip
 from tests.fakes import form, held
 from tests.formal import Instance, instances
 

@@ -272,16 +272,13 @@ ROWS: dict[str, Protocol] = {
     **{
         f"{name}, votes": replace(plain(PROTOCOLS[name]), judge=VotesJudge("judge"))
         for name in (
-            "adversarial_propaganda",
-            "doubly_efficient_debate",
-            "prover_estimator_debate",
-            "recursive_reward_modelling",
-            "debate_feedback",
+            "adversarial_propaganda", "doubly_efficient_debate", "prover_estimator_debate",
+            "recursive_reward_modelling", "debate_feedback",
         )
     },
     "critique, 2 shown": Critique(STATED, AGENT, shown=2),
     "debate, best of 4": Debate(STATED, BestOf(4, AGENT, STATED), Agent("b"), rounds=1),
-}
+}  # fmt: skip
 
 
 TITLES = {"Judge", "Advocate", "Consultant", "Client", "Debater", "Copy of Debater", "Proposer"}

@@ -396,14 +396,11 @@ RETYPINGS = (("'", "\u2019"), ("c", "\uff43"), ("crates", "**_crates_**"), (" ",
     [
         (SHIFTING, [PINNED], 0, False),
         *((SHIFTING.replace(*entry), [PINNED], 0, False) for entry in RETYPINGS),
-        (SHIFTING, ["no such words", PINNED], 0, False),
-        (SHIFTING, [None, PINNED], 0, False),
-        (SHIFTING, ["no such words", "crate"], 0, True),
-        (SHIFTING, ["…", ["a list"]], 1, True),
-        (SHIFTING, [None, None], 1, True),
-        (SHIFTING, [""], 1, False),
+        (SHIFTING, ["no such words", PINNED], 0, False), (SHIFTING, [None, PINNED], 0, False),
+        (SHIFTING, ["no such words", "crate"], 0, True), (SHIFTING, ["…", ["a list"]], 1, True),
+        (SHIFTING, [None, None], 1, True), (SHIFTING, [""], 1, False),
     ],
-)
+)  # fmt: skip
 async def test_a_part_is_found_however_it_is_retyped_or_is_a_doubt(speech, parts, lie, open_ended):
     """The known truth: the copy contradicts the liar unless it has read how the meaning shifts. If
     quoted words do not match the statement, the opponent is asked again, and the copy never hears

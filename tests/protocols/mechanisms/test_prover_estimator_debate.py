@@ -82,13 +82,10 @@ async def test_needed_subclaims_range_from_one_to_all(needed):
 PROBABILITY = st.floats(0, 1)
 LEVEL = st.lists(PROBABILITY, min_size=2, max_size=5).flatmap(
     lambda row: st.builds(
-        Level,
-        st.just(tuple(row)),
-        st.integers(0, len(row) - 1),
-        st.just("higher"),
+        Level, st.just(tuple(row)), st.integers(0, len(row) - 1), st.just("higher"),
         st.integers(1, len(row) - 1),
     )
-)
+)  # fmt: skip
 
 
 @given(st.lists(LEVEL, min_size=1, max_size=4).map(tuple), PROBABILITY, PROBABILITY)
