@@ -457,9 +457,11 @@ def test_network_and_local_file_systems_are_told_apart(tmp_path):
     mounts = tmp_path / "mounts"
     mounts.write_text(
         "none / overlay rw 0 0\nhome:/x /home nfs4 rw 0 0\n/dev/a /home/my\\040disk ext4 rw 0 0\n"
+        "far /mnt ext4 rw 0 0\nfar /mnt fuse.sshfs rw 0 0\n"
     )
-    places = ("/home/me/runs", "/home/my disk/runs", "/homes", "/")
-    assert [is_network(Path(place), mounts) for place in places] == [True, False, False, False]
+    places = {"/home/me/runs": True, "/home/my disk/runs": False, "/homes": False, "/": False}
+    for place, network in (places | {"/mnt/x": True, "/mnt": True}).items():
+        assert is_network(Path(place), mounts) is network
     assert not is_network(Path("/"), tmp_path / "none")
 
 
