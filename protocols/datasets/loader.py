@@ -200,7 +200,8 @@ def proposals(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
         for place in sorted((best, drawn)):
             answer = question.answers[place]
             id = f"{problem.id}-{answer.label}"
-            yield proposal(id, question, answer, place == best, group=group)
+            flaw = problem.flaws[place] if problem.flaws else ""
+            yield proposal(id, question, answer, place == best, group=group, flaw=flaw)
 
 
 def proposal(

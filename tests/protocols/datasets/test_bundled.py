@@ -159,6 +159,11 @@ def test_the_right_answer_and_one_wrong_one_of_each_problem_are_proposed():
             assert item.question.passage == problem.question.passage
             assert item.group == (problem.group or problem.id)
         assert len({item.id for item in proposed}) == 2
+        flaws = tuple(
+            f"in {value}" if value < max(problem.values) else "" for value in problem.values
+        )
+        for item in proposals([replace(problem, flaws=flaws)]):
+            assert item.flaws == (() if accepted(item) > 0 else (f"in {min(problem.values)}", ""))
 
 
 def test_proposed_wrong_answer_depends_on_seed_and_content_alone():
