@@ -50,14 +50,17 @@ def oversight_task(
     from inspect_ai import Task
     from inspect_ai.dataset import MemoryDataset, Sample
 
-    by_id = {problem.id: problem for problem in problems}
+    by_id = dict[str, Problem]()
     if score not in ALL_SCORES:
         raise UsageError(unknown("score", score, ALL_SCORES))
+    require_carried(protocol)
+    for problem in problems:
+        if by_id.setdefault(problem.id, problem) is not problem:
+            raise UsageError(f"problems: the id {problem.id!r} stands twice; rename one")
+        protocol.check(problem.question)
+        protocol.judge.check(problem.question)
     if not by_id:
         raise UsageError("problems: at least one is required")
-    require_carried(protocol)
-    for problem in by_id.values():
-        protocol.check(problem.question)
     samples = [
         Sample(
             id=f"{problem.id}|{answer.label}",

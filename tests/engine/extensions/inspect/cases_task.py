@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from oversight import Answer, Problem, Question, UsageError, oversight_task
 from oversight.protocols import Agent, Consultancy, Debate, LogprobJudge, NaiveJudge, StatedJudge
+from oversight.protocols.judges.windowed import Windowed
 
 pytestmark = [pytest.mark.wire, pytest.mark.filterwarnings("ignore")]
 
@@ -101,3 +103,8 @@ def test_unknown_score_and_missing_problems_are_refused():
         oversight_task(NaiveJudge(JUDGE), PROBLEMS, score="breir")
     with pytest.raises(UsageError, match="at least one is required"):
         oversight_task(NaiveJudge(JUDGE), [])
+    with pytest.raises(UsageError, match=f"problems: the id '{PROBLEMS[1].id}' stands twice"):
+        oversight_task(NaiveJudge(JUDGE), [*PROBLEMS, replace(PROBLEMS[0], id=PROBLEMS[1].id)])
+    steps = Windowed(StatedJudge("role/judge", reads_passage=True), 2)
+    with pytest.raises(ValueError, match="window: the passage has no steps"):
+        oversight_task(NaiveJudge(steps), PROBLEMS)
