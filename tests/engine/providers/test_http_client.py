@@ -283,8 +283,7 @@ async def chat(ask: Ask, line: str, lanes: int, calls: int) -> None:
             group.create_task(lane(start))
 
 
-@pytest.mark.wire
-@pytest.mark.parametrize("line", ["openai wire, plain", "anthropic wire, sdk"])
+@EACH_LINE
 @pytest.mark.parametrize("ids", [True, False])
 @pytest.mark.parametrize(
     ("lanes", "every", "takes", "after"),

@@ -12,6 +12,7 @@ from oversight.cache.call import Call, Message, Request, ResponseFormat
 from oversight.cache.entry import read_reply, write_reply
 from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import EngineError, Malformed
+from oversight.engine.providers import wire as wires
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.fault import (
     LONGEST,
@@ -249,6 +250,11 @@ def fields(wire: Wire, model: str, **settings: Any) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value != plain.get(name)}
 
 
+def prefixed(model: str, size: int) -> Call:
+    """A call with a system text of this size and a question of one character."""
+    return Call(Request(model, (Message("system", "x" * size), Message("user", "?"))))
+
+
 def said_before(opaque: str) -> Message:
     return Message("assistant", "4", opaque=opaque)
 
@@ -272,7 +278,7 @@ def replaced(old: bytes, new: bytes) -> list[str]:
 
 @sessions(Path(__file__).with_name("wires.md"))
 def test_wires_write_requests_and_read_answers(session, request):
-    session.check(request, printed({**globals(), "ResponseFormat": ResponseFormat}))
+    session.check(request, printed({**vars(wires), **globals(), "ResponseFormat": ResponseFormat}))
 
 
 FRESH = {"input_tokens": 10, "cache_read_input_tokens": 200, "cache_creation_input_tokens": 30}

@@ -5,13 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from oversight.cache.reply import Reply
 from oversight.engine import errors
 from oversight.engine.models.limits.breaker import Breaker, Tries, overlong_delay, spoken
 from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.limits.concurrency import AdaptiveConcurrency, ConcurrencySearch
+from oversight.engine.models.limits.rate_limiter import RateLimiter, Reservation
 from oversight.engine.models.limits.throttle import Throttle
+from tests.server import call_of
 from tests.sessions import sessions
 from tests.tables import printed
+from tests.virtual import now, run
 
 
 def traced(one: Any, state_at: Callable[[float], str], steps: tuple[str, ...]) -> list[str]:
@@ -114,6 +118,31 @@ def waits(
         if wait is None:
             break
     return ", ".join(seconds)
+
+
+def failing(
+    fault: str, *delays: float, answers: int = 1, own: bool = False, out: int = 0, **settings: Any
+) -> str:
+    """The result of faults of a model after these answers, with so many other calls in flight."""
+
+    async def main() -> str:
+        limiter = RateLimiter(Limits(concurrency=50), own=own, jitter=lambda: 0.0, **settings)
+        call, end = call_of(10), None
+        for _ in range(answers):
+            limiter.answered(Reply("yes"), limiter.enter(call))
+        for _ in range(out):
+            limiter.enter(call)
+        for delay in delays or [0.0]:
+            error = getattr(errors, fault)("odd", *[delay] * bool(delay))
+            sent = limiter.enter(call) or Reservation(now())
+            limiter._open[sent] = None
+            end = limiter.failed(error, sent, Tries(lambda: 0.0, limiter.answers))
+        halt, state = limiter.stop_token.halt, limiter.statistics()
+        kinds = f"{type(end).__name__} ({end}), halt {type(halt).__name__}, {limiter.breaker.state}"
+        pause = limiter._throttle.until
+        return f"{kinds}, width {state.width:g}, {state.in_flight} out, pause {pause:g}"
+
+    return run(main())
 
 
 def overlong(*delays: float) -> list[str]:
