@@ -23,6 +23,7 @@ from oversight.engine.extensions.planning.preflight import examine, probes_of
 from oversight.engine.models import self_hosted
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
+from oversight.engine.models.directory import Directory
 from oversight.engine.models.router import Router
 from oversight.engine.providers.capabilities import abilities, retirement
 from oversight.engine.providers.keys import settings_of
@@ -38,6 +39,8 @@ from oversight.engine.providers.self_hosted import (
 )
 from oversight.engine.providers.settings import Settings
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
+from oversight.engine.stop import StopToken
+from oversight.engine.sweep.document import Document
 from tests.answering import Asked, answering, pages
 from tests.lines import http, listening, request
 from tests.memory import in_memory
@@ -152,6 +155,17 @@ async def vendor(model: str) -> ModelFacts:
     return facts
 
 
+def directory(models: Any = None, providers: Any = None, **variables: str) -> Directory:
+    """The models of a sweep file with these sections and this environment."""
+    return Directory(Document.parse("", "s.yaml"), models or {}, providers or {}, (), variables)
+
+
+def routed(models: Directory, *calls: Call) -> list[dict[str, str]]:
+    """The endpoints after each call without a sweep."""
+    opened = Router(models, (), Accounting(listed()), StopToken())
+    return [{**models.apis} for call in calls if opened.choose_api(call) is None]
+
+
 def otherwise(model: str, **facts: Any) -> list[str]:
     """The report on a model with these vendor's facts."""
     return list(ModelFacts(**facts).differences(abilities(model), retirement(model)))
@@ -166,7 +180,7 @@ def probed(shape: dict[str, Any], reply: Reply) -> str:
 
 @sessions(Path(__file__).with_name("servers.md"))
 def test_servers_and_vendors_describe_themselves(session, request):
-    session.check(request, printed({"Token": Token, "date": date} | globals()))
+    session.check(request, printed({"Token": Token, "date": date, "call_of": call_of} | globals()))
 
 
 def judged(place: Path, judges: str) -> Path:

@@ -19,10 +19,7 @@ from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.directory import Directory
 from oversight.engine.models.limits.buckets import BURST_WINDOW, MAX_SAVED, Bucket, Limits
-from oversight.engine.models.limits.concurrency import (
-    OWN_SERVER_START,
-    Connections,
-)
+from oversight.engine.models.limits.concurrency import OWN_SERVER_START, Connections
 from oversight.engine.providers.fault import stated_limits
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
