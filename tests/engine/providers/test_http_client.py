@@ -69,6 +69,29 @@ async def test_connection_is_reused_after_answers_with_unique_ids(fields, opened
     assert len(requests) == opened
 
 
+async def test_an_idle_connection_is_kept_for_a_minute_and_strays_are_awaited_for_a_second():
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for n in count(id(writer) * 10**6):
+            takes = float((await request(reader))[1])
+            await asyncio.sleep(takes)
+            writer.write(http("200 OK", ID.format(n), b"hi"))
+
+    loop, times, connections = asyncio.get_running_loop(), [], set()
+    async with listening(serve) as url:
+        client = HttpClient(Settings("lab", url, "test"), keep_alive=60.0)
+        for pause, takes in ((0, 0), (0, 0), (0, 0), (59.9, 0.4), (59.5, 5.0), (60.1, 0.4)):
+            await asyncio.sleep(pause)
+            came = await client.send(Target("POST", url, {}), b"%g" % takes)
+            client.read(came)
+            connections.add(came.connection)
+            start = loop.time()
+            await client.quiet_down()
+            times.append(round(loop.time() - start, 3))
+        await client.close()
+    # A first answer on a connection cannot be stale.
+    assert times == [0, 0, 0, 0.4, 1.0, 0] and len(connections) == PROVEN + 1
+
+
 def head(*fields: str) -> bytes:
     return "\r\n".join(("HTTP/1.1 200 OK", *fields, "", "")).encode()
 

@@ -1,7 +1,6 @@
 """Breaker, throttle, widths and retries, step by step, with every value: `traces.md`."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from tests.tables import printed
 from tests.virtual import now, run
 
 
-def traced(one: Any, state_at: Callable[[float], str], steps: tuple[str, ...]) -> list[str]:
+def traced(one: Any, steps: tuple[str, ...]) -> list[str]:
     """The state after each step: `[N* ]METHOD NUMBER …`; several, separated by `; `, count as one.
     The last number of a step is the time."""
     lines, now = [], 0.0
@@ -31,28 +30,28 @@ def traced(one: Any, state_at: Callable[[float], str], steps: tuple[str, ...]) -
             now = numbers[-1] if numbers else now
             for _ in range(int(times or 1)):
                 result = getattr(one, name)(*numbers)
-        lines.append(f"{step[-60:]}: {'' if result is None else f'{result}, '}{state_at(now)}")
+        lines.append(f"{step[-60:]}: {'' if result is None else f'{result}, '}{state(one, now)}")
     return lines
 
 
+def state(one: Any, now: float) -> str:
+    match one:
+        case Breaker():
+            wait = f"wait {one.wait:g}, silent {one.silence(now):g}"
+            return f"{one.state}, probe at {one.probe_at:g}, {wait}"
+        case Throttle():
+            pace = f"pace {one.pace(now):.5g}, opens {one.opens_at(now):.7g}"
+            return f"pause until {one.until:.7g}, {pace}"
+    rest = f", rest {one._rest:g}" if isinstance(one, ConcurrencySearch) else ""
+    return f"{one.busy} of {one.width:.5g}{rest}"
+
+
 def breaker(*steps: str, give_up: float = 1800.0) -> list[str]:
-    one = Breaker(give_up)
-
-    def state_at(now: float) -> str:
-        state = f"{one.state}, probe at {one.probe_at:g}, wait {one.wait:g}"
-        return f"{state}, silent {one.silence(now):g}"
-
-    return traced(one, state_at, steps)
+    return traced(Breaker(give_up), steps)
 
 
 def throttle(*steps: str, jitter: float = 0.5) -> list[str]:
-    one = Throttle(lambda: jitter)
-
-    def state_at(now: float) -> str:
-        pace = f"pace {one.pace(now):.5g}, opens {one.opens_at(now):.7g}"
-        return f"pause until {one.until:.7g}, {pace}"
-
-    return traced(one, state_at, steps)
+    return traced(Throttle(lambda: jitter), steps)
 
 
 def limited(at: float, every: float, answers: int) -> str:
@@ -91,13 +90,11 @@ class Search(Widths, ConcurrencySearch):
 
 
 def widths(*steps: str, **settings: Any) -> list[str]:
-    one = Widths(**{"ceiling": 100, **settings})
-    return traced(one, lambda now: f"{one.busy} of {one.width:.5g}", steps)
+    return traced(Widths(**{"ceiling": 100, **settings}), steps)
 
 
 def search(*steps: str) -> list[str]:
-    one = Search()
-    return traced(one, lambda now: f"{one.busy} of {one.width:.5g}, rest {one._rest:g}", steps)
+    return traced(Search(), steps)
 
 
 def waits(
