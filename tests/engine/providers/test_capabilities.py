@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
-from oversight.engine.providers.capabilities import (
-    NOTICE,
-    missing_abilities,
-    retirement,
-)
+from oversight.engine.providers import capabilities
+from oversight.engine.providers.capabilities import NOTICE, missing_abilities, retirement
 from tests.sessions import sessions
 from tests.tables import printed
 
@@ -50,7 +47,7 @@ def ends(*models: str) -> list[str]:
 
 @sessions(Path(__file__).with_name("capabilities.md"))
 def test_unsupported_parameters_are_reported_before_any_call(session, request):
-    session.check(request, printed(globals()))
+    session.check(request, printed(vars(capabilities) | globals()))
 
 
 ROOT = Path(__file__).parents[3]

@@ -42,8 +42,8 @@ def state(one: Any, now: float) -> str:
         case Throttle():
             pace = f"pace {one.pace(now):.5g}, opens {one.opens_at(now):.7g}"
             return f"pause until {one.until:.7g}, {pace}"
-    rest = f", rest {one._rest:g}" if isinstance(one, ConcurrencySearch) else ""
-    return f"{one.busy} of {one.width:.5g}{rest}"
+    search_rest = f", rest {one._rest:g}" if isinstance(one, ConcurrencySearch) else ""
+    return f"{one.busy} of {one.width:.5g}{search_rest}"
 
 
 def breaker(*steps: str, give_up: float = 1800.0) -> list[str]:
@@ -120,7 +120,7 @@ def waits(
 def failing(
     fault: str, *delays: float, answers: int = 1, own: bool = False, out: int = 0, **settings: Any
 ) -> str:
-    """The result of faults of a model after these answers, with so many other calls in flight."""
+    """The result of faults of a model after these answers, with `out` other calls in flight."""
 
     async def main() -> str:
         limiter = RateLimiter(Limits(concurrency=50), own=own, jitter=lambda: 0.0, **settings)
