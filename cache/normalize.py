@@ -1,5 +1,6 @@
 """Normalization of model output: Unicode NFC without invisible characters."""
 
+from functools import lru_cache
 from unicodedata import category, combining, normalize
 
 MAX_MARKS = 30
@@ -25,6 +26,9 @@ _UNSEEN = frozenset(
 """Other invisible characters of Unicode (Default_Ignorable_Code_Point)."""
 
 
+ASCII = frozenset(map(chr, range(128)))
+
+
 def normalized(text: str) -> tuple[str, int]:
     """`text` in NFC without invisible characters, and the number of those that were removed.
 
@@ -35,13 +39,18 @@ def normalized(text: str) -> tuple[str, int]:
     """
     if text.isascii():
         return text, 0
-    strange = [char for char in set(text) if not char.isascii()]
-    unseen = {ord(char): None for char in strange if category(char) == "Cf" or char in _UNSEEN}
+    unseen, classes = _facts(frozenset(text) - ASCII)
     visible = text.translate(unseen) if unseen else text
-    classes = {char: [*map(combining, normalize("NFD", char))] for char in strange}
     if max(classes.values())[0]:
         visible = _few_marks(visible, classes)
     return normalize("NFC", visible), len(text) - len(visible)
+
+
+@lru_cache(maxsize=256)  # texts about one problem have the same signs
+def _facts(strange: frozenset[str]) -> tuple[dict[int, None], dict[str, list[int]]]:
+    """The invisible ones of these characters, and the combining classes as in `_few_marks`."""
+    unseen = {ord(char): None for char in strange if category(char) == "Cf" or char in _UNSEEN}
+    return unseen, {char: [*map(combining, normalize("NFD", char))] for char in strange}
 
 
 def _few_marks(text: str, classes: dict[str, list[int]]) -> str:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 from msgspec import structs
 
+from ..cache.cached_attribute import cached_attribute, memoized
 from ..cache.call import Ask, for_purpose, with_repeat
 from .agents.agent import ADVOCATE, Agent, RolePrompt, Speaker
 from .doubts import ANYTHING, UnreadReply, parse_all
@@ -93,8 +94,7 @@ class BestOf(Wrapper):
     ) -> Turn:
         """The draft after which the judge believes `side` most. Unread beliefs count as 0. They are
         recorded in the turn if they could have changed the choice."""
-        first = self.agent.share(self.n)
-        drafter = replace(first, temperature=self.temperature)
+        first, drafter = self._drafters
         call = drafter.compose(transcript, side, prompt)
         calls = [first.compose(transcript, side, prompt), *map(call.drawn, range(1, self.n))]
         drafting, rating = for_purpose(ask, "draft"), for_purpose(ask, "rate")
@@ -103,8 +103,7 @@ class BestOf(Wrapper):
         )
         # The judge who hears the speech gets the same prompt. If it hears the speech last, its
         # verdict is the call that picked the speech.
-        stance = for_side(prompt.judging or prompt.words.text("judge.role"), side.label)
-        hearing = structs.replace(prompt, title="Judge", stance=stance)
+        hearing = self._hearing(prompt, side.label)
         base = transcript.of_sides if prompt.judge_hears_sides else transcript
         verdicts = await parse_all(
             *(self.judge.judge(base.then(turn), rating, hearing) for turn in turns), needed=False
@@ -121,6 +120,18 @@ class BestOf(Wrapper):
                 doubts += verdict.unread_replies
         others = tuple(turn for n, turn in enumerate(turns) if n != best)
         return structs.replace(turns[best], drafts=others, doubts=tuple(doubts))
+
+    @cached_attribute
+    def _drafters(self) -> tuple[Agent, Agent]:
+        """The agents of the first draft and of the others."""
+        first = self.agent.share(self.n)
+        return first, replace(first, temperature=self.temperature)
+
+    @memoized
+    def _hearing(self, prompt: RolePrompt, label: str) -> RolePrompt:
+        """The prompt of the judge who hears a draft for this side."""
+        stance = for_side(prompt.judging or prompt.words.text("judge.role"), label)
+        return structs.replace(prompt, title="Judge", stance=stance)
 
 
 NO_SIDE = "none"

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import NamedTuple
 from unicodedata import category, east_asian_width
 
-from ..cache.normalize import normalized
+from ..cache.normalize import ASCII, normalized
 
 TAGS = (
     "question",
@@ -204,8 +204,11 @@ def _misleading(text: str, checks: tuple[str, ...], checked_here: bool) -> list[
         if _read(after[first:])[0] in FINDINGS and gap[-1:] not in (*".,;!?<",):
             position = tag.end + max(len(gap) - 1, 0)
             spans[position] = position + bool(gap)
-    brackets = [char for char in set(text) if char in _ANGLES or category(char) == "Ps"]
-    for bracket in (*brackets, "&lt;", "&#60;"):
+    brackets: list[str] = []
+    if any(map(text.casefold().__contains__, (*FINDINGS, *_MARKED))):
+        brackets = [char for char in set(text) if char in _ANGLES or category(char) == "Ps"]
+        brackets += ("&lt;", "&#60;")
+    for bracket in brackets:
         position = text.find(bracket)
         while position >= 0:
             end = position + len(bracket)
@@ -246,8 +249,9 @@ def end_of_words(text: str, words: int) -> int:
     visible character is split, and no word if it starts close to the end."""
     room = max(COLUMNS * words, _BACK)
     end = min(room, len(text))
-    if 2 * len(text) > room and not text[: room + 1].isascii():
-        columns = accumulate(map(_width, text[: room + 1]))
+    start = "" if text.isascii() else text[: room + 1]
+    if any([_width(char) > 1 for char in set(start) - ASCII]):
+        columns = accumulate(map(_width, start))
         end = next((n for n, column in enumerate(columns) if column > room), len(text))
     least = end - _BACK
     while 0 < end < len(text) and (

@@ -93,16 +93,8 @@ class CachedModels:
         """The state of the run for observers, who know what the parameters are."""
         calls = self.statistics
         return Snapshot(
-            total,
-            finished,
-            failed,
-            calls.asked,
-            calls.stored,
-            calls.shared,
-            calls.new,
-            refused,
-            spend,
-            self.lines(),
+            *(total, finished, failed, calls.asked, calls.stored, calls.shared, calls.new),
+            *(refused, spend, self.lines()),
             note=f"stopping: {halt}" if halt else "",
             in_flight=self.in_flight,
             at_risk=sum_usage(self.accounts().values()).at_risk,

@@ -76,12 +76,7 @@ def summarize(folder: Path) -> RunSummary:
         endpoints = tables.fetched("SELECT DISTINCT model, came FROM endpoints")
         kinds = {_kind(*one) for one in endpoints}
     return RunSummary(
-        folder,
-        manifest.name,
-        touched(folder),
-        manifest.cells,
-        finished,
-        failed,
+        *(folder, manifest.name, touched(folder), manifest.cells, finished, failed),
         holder(folder),
         sum_usage(read_ledger(folder).values()).dollars,
         manifest.overrides,

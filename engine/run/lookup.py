@@ -316,14 +316,6 @@ def _found(run: RunReader, query: Query, hit: Hit) -> FoundHit:
     if hit.turn is not None and isinstance(cell.outcome, Verdict):
         speaker = cell.outcome.transcript.turns[hit.turn].speaker
     return FoundHit(
-        *row.shown_names,
-        problem.id,
-        problem.question.answers[side].label,
-        place.draw,
-        cell.id,
-        hit.cells,
-        hit.source,
-        hit.turn,
-        speaker,
-        query.snippet(hit.text),
+        *(*row.shown_names, problem.id, problem.question.answers[side].label, place.draw),
+        *(cell.id, hit.cells, hit.source, hit.turn, speaker, query.snippet(hit.text)),
     )

@@ -113,15 +113,8 @@ def add_note(run: RunReader, place: Place, turn: str, kind: str, text: str) -> N
     if cell is None:
         raise UsageError(f"{problem.id} has no transcript in this row yet")
     note = Note(
-        uuid4().hex[:12],
-        int(time.time()),
-        cell.cell,
-        place.row,
-        problem.id,
-        place.draw,
-        turn,
-        kind,
-        text,
+        *(uuid4().hex[:12], int(time.time()), cell.cell, place.row, problem.id),
+        *(place.draw, turn, kind, text),
     )
     _append(run, note)
     return note
