@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from ...run.listing import folder_named
 from ...system.process import OPENERS_GROUP, load_function, registered
 from ...system.settings import argument
 from .output import say
+
+if TYPE_CHECKING:
+    from ...analysis.rows import RunRows
 
 
 class RunFolder(click.ParamType[Path]):
@@ -41,6 +44,21 @@ class RunOrPack(RunFolder):
 
 RUN = argument("RUN", type=RunFolder())
 """The run folder that the word means."""
+
+
+LARGE = 20_000
+"""Cells of a run that takes more than a second to read."""
+
+
+def rows_of(folder: Path) -> "RunRows":
+    """The rows of a run with their outcomes. The number of cells of a large one is said first."""
+    from ...analysis.rows import read_rows
+    from ...run.reader import RunReader
+
+    reader = RunReader(folder)
+    if reader.manifest.cells > LARGE:
+        say(f"reading {reader.manifest.cells:,} cells of {folder}")
+    return read_rows(reader)
 
 
 def run_named(word: str, overrides: Sequence[str] = ()) -> Path:

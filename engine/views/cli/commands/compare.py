@@ -5,12 +5,11 @@ from pathlib import Path
 from ....analysis.compared import comparison_finding
 from ....analysis.comparison import Compare, compare_rows, compare_tables
 from ....analysis.reading import is_table
-from ....analysis.rows import read_rows
 from ....analysis.scores import is_scores
 from ....errors import UsageError
 from ....system.settings import argument, flag
 from ..flags import FORMAT, SCORE, as_command
-from ..naming import run_named
+from ..naming import rows_of, run_named
 from ..output import show, width
 
 
@@ -48,8 +47,8 @@ def command(
         return
     if how.metric or how.filter or how.columns:
         raise UsageError("--metric, --filter and --column are for files, and this is a run")
-    first = read_rows(run_named(one))
-    second = read_rows(run_named(other)) if other is not None else None
+    first = rows_of(run_named(one))
+    second = rows_of(run_named(other)) if other is not None else None
     comparison = compare_rows(first, second, how, score)
     finding = comparison_finding(comparison, short=not every, flips=how.flips)
     show(finding.text(format, width()))

@@ -11,7 +11,7 @@ from ....errors import EngineError, UsageError
 from ....system.settings import argument
 from ..flags import SCORE, TABLES_FORMAT, as_command
 from ..group import NamedGroup
-from ..naming import run_named
+from ..naming import rows_of, run_named
 from ..output import show, width
 
 
@@ -38,7 +38,6 @@ class Analyses(NamedGroup):
 def _command(name: str) -> click.Command:
     from ....analysis.catalogue import analysis
     from ....analysis.reading import is_table
-    from ....analysis.rows import read_rows
     from ....analysis.scores import MeasureScores, is_scores
 
     kind = analysis(name)
@@ -53,7 +52,7 @@ def _command(name: str) -> click.Command:
         path = Path(named)
         elsewhere = kind is MeasureScores or is_table(path)
         table = path if elsewhere or (kind.reads_scores and is_scores(path, {})) else None
-        run = None if table else read_rows(run_named(named))
+        run = None if table else rows_of(run_named(named))
         try:
             finding = settings.of_table(table, score) if table else settings.sourced(run, score)
             text = finding.text(format, width())

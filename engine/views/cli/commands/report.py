@@ -7,13 +7,11 @@ import click
 from ....analysis.reporting import Report
 from ....analysis.reports.formats import FORMATS
 from ....analysis.reports.report import below_one_another
-from ....analysis.rows import read_rows
 from ....run.listing import UNREADABLE
-from ....run.reader import RunReader
 from ....system.settings import argument, flag
 from ..exit_codes import ExitCode
 from ..flags import SCORE, as_command
-from ..naming import RunOrPack
+from ..naming import RunOrPack, rows_of
 from ..output import say, show, width
 
 
@@ -39,7 +37,7 @@ def command(
     format = format or ("latex" if how.table else "text")
     run, *others = runs
     if not others:
-        show(how.sourced(read_rows(RunReader(run)), score).text(format, width()))
+        show(how.sourced(rows_of(run), score).text(format, width()))
         return
     if how != Report(how.interval, by=(), columns=()):
         raise click.UsageError("several runs take --score, --interval and --format alone")
@@ -47,7 +45,7 @@ def command(
     readable = []
     for opened in runs:
         try:
-            results = read_rows(RunReader(opened)).results(score, interval=how.interval)
+            results = rows_of(opened).results(score, interval=how.interval)
             readable.append((opened.name if apart else str(opened), results))
         except UNREADABLE as fault:
             say(str(fault))

@@ -40,6 +40,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.parametrize("words", ["report", "measure calibration", "measure frontier"])
+def test_large_run_is_announced_before_it_is_read(
+    runs: Path, command: Command, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.setattr("oversight.engine.views.cli.naming.LARGE", 1)
+    run = min((runs / "runs").iterdir())
+    done = command(*words.split(), str(run))
+    assert (done.code, f" cells of {run}" in done.err.splitlines()[0]) == (0, True)
+
+
 @pytest.mark.wire
 @pytest.mark.parametrize("code_page", ["cp1252", "cp437", "ascii"])
 def test_character_that_the_terminal_lacks_is_replaced(runs: Path, code_page: str) -> None:
