@@ -174,10 +174,9 @@ class SideCheck(Wrapper):
             if feedback is None:
                 break
             again = prompt.also_told(feedback, by="\n")
-            sent_back = (*turn.drafts, structs.replace(turn, drafts=(), check="unchecked"))
-            doubts = turn.doubts
+            prior, sent_back = turn, structs.replace(turn, drafts=(), check="unchecked")
             turn = await agent.speak(transcript, side, with_repeat(ask, retry), again)
-            drafts, doubts = (*sent_back, *turn.drafts), (*doubts, *turn.doubts)
+            drafts, doubts = (*prior.drafts, sent_back, *turn.drafts), (*prior.doubts, *turn.doubts)
             turn = structs.replace(turn, retries=retry, drafts=drafts, doubts=doubts)
             turn, feedback = await self.checked(turn, side, transcript, ask, prompt)
         return turn

@@ -217,12 +217,11 @@ def _of_groups(
     ends = [[pair and pair[end] for pair in extremes] for end in (0, 1)]
     groups = group_pairs(run.sweep.rows, by, how.baseline, how.contrasts)
     means, measured = dict[tuple[str, str], tuple[Influences, Influences]](), {}
-    unmeasured = list[str]()
     for names, rows in groups.items():
-        pairs = [(one, two) for one, two in rows if asd[one] and asd[two]]
-        unmeasured += [" - ".join(names)] * (not pairs)
-        if (both := mean_pair(asd, pairs)) and comparable(*both):
-            means[names], measured[names] = both, pairs
+        measured[names] = [(one, two) for one, two in rows if asd[one] and asd[two]]
+        if (both := mean_pair(asd, measured[names])) and comparable(*both):
+            means[names] = both
+    unmeasured = [" - ".join(names) for names, pairs in measured.items() if not pairs]
     if not means:
         raise UsageError(f"{run.sweep.name}: nothing to compare yet: {NEEDED}")
     apart = [one - two for one, two in means.values()]

@@ -135,11 +135,9 @@ def _problem(row: ProblemRow, relabel: bool) -> Problem:
     flaws = tuple(answer.flaw for answer in row.answers)
     flaws = flaws if any(flaws) else ()
     graded = is_graded(values) if row.graded is None else row.graded
+    if relabel and row.conversation is not None:
+        raise ValueError("conversation: it names labels; label all answers, without relabel")
     if relabel:
-        if row.conversation is not None:
-            raise ValueError(
-                "conversation: it names the labels of the answers; label them all, without relabel"
-            )
         return labelled(
             row.id,
             row.question,

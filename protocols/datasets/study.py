@@ -120,8 +120,7 @@ class StudyData:
         labels = zip(LABELS, places, strict=False)
         ordered = tuple(replace(answers[place], label=label) for label, place in labels)
         question = replace(problem.question, answers=ordered)
-        values = tuple(problem.values[place] for place in places)
-        group = problem.group or row.source
+        group, values = problem.group or row.source, tuple(problem.values[n] for n in places)
         return replace(problem, id=row.id, question=question, values=values, group=group, flaws=())
 
     def quotes(self, row: ConversationRow, turn: TurnRow) -> tuple[Quote, ...]:

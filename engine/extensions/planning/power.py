@@ -127,9 +127,8 @@ class Power(Analysis):
                 spread, difference, power=power, size=pilot.size, ends=ends, interval=interval
             )
 
-        n, interval = len(sweep.problems), sweep.interval
-        clusters = n / pilot.size
-        least = mde(spread, n, power=power, clusters=clusters, ends=ends, interval=interval)
+        n, size = len(sweep.problems), pilot.size
+        least = mde(spread, n, power=power, clusters=n / size, ends=ends, interval=sweep.interval)
         return PowerPlan(
             *names, difference, power, score, pilot.source, pilot.questions, spread, pilot.size,
             least if least < ends[1] else None, needed("t"), needed("conservative"),

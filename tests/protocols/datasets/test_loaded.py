@@ -451,7 +451,7 @@ def test_a_conversation_needs_the_labels_of_its_row(tmp_path, labels):
     if not labels:
         row |= {"answers": [without(item, "label") for item in ANSWERS]}
     (tmp_path / "d.jsonl").write_text(json.dumps(row))
-    with pytest.raises(DatasetError, match=r"d\.jsonl:1: conversation: it names the labels"):
+    with pytest.raises(DatasetError, match=r"d\.jsonl:1: conversation: it names labels"):
         JsonLines("d.jsonl", relabel=labels).load(tmp_path)
 
 
