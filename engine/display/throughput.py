@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from .text import counted
+from .text import counted, minutes
 
 Resource: TypeAlias = (
     Literal["requests", "tokens", "input tokens", "output tokens", "concurrency", "connections"]
@@ -91,7 +91,7 @@ class LimitStatistics:
         """The line of a model that waits. cells: those that wait for its replies."""
         assert self.binding is not None
         seconds = self.binding.amount
-        probe = "now" if seconds == math.inf else f"in {seconds // 60:.0f}:{seconds % 60:02.0f}"
+        probe = "now" if seconds == math.inf else f"in {minutes(seconds)}"
         return (
             f"{WAITING}{model}: {_clipped(self.words or self.fault)}, "
             f"{counted(cells, 'cell')} held, next try {probe} "

@@ -26,8 +26,8 @@ from oversight.engine.analysis.pairs import row_names
 from oversight.engine.analysis.pictures import kinds
 from oversight.engine.analysis.raters import agreement_of, trajectory_part
 from oversight.engine.analysis.reports import frames
-from oversight.engine.analysis.reports.aggregate import OutcomeTable
-from oversight.engine.analysis.reports.groups import pivot, pivot_finding
+from oversight.engine.analysis.reports.aggregate import SPOKEN_DOUBTS, OutcomeTable
+from oversight.engine.analysis.reports.groups import pivot, pivot_finding, rows_where
 from oversight.engine.analysis.reports.report import finding
 from oversight.engine.analysis.reports.results import collect, score_rows
 from oversight.engine.analysis.rows import RunRows
@@ -334,6 +334,21 @@ def shown(*words: str, **how: Any) -> list[str]:
         by = list(words)
         return rounded(pivot_finding(pivot(results, by), by, results, **how).text(format, 100))
     return rounded(finding(results, **how).text(format, 100))
+
+
+def where(*conditions: str, **how: Any) -> list[str]:
+    """The rows that meet conditions, with their figures of valid problems; without any, of all."""
+    run, every = PLANTED.read(), collect(PLANTED.grid, PLANTED.records())
+    if not conditions:
+        every = every.beside(score_rows(run.table.without(SPOKEN_DOUBTS), "brier"))
+    return rounded(finding(rows_where(every, conditions, range(7)), **how).text("text", 100))
+
+
+def monitoring(**how: Any) -> list[str]:
+    order = [p for p, values in enumerate(VALUES) if len(values) == 2]
+    run = Planted(planted_ends(), order=order).read()
+    how = {"positive": "0", **how}
+    return Monitoring(**how).of_run(run, range(7), "brier").text("text", 100).splitlines()
 
 
 def contrasts(*names: str, other: bool = False, **how: Any) -> list[str]:

@@ -3,9 +3,11 @@
 import csv
 import html
 import io
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -13,7 +15,24 @@ from markdown_it import MarkdownIt
 
 from oversight.engine.analysis.findings.chart import Axis
 from oversight.engine.display.table import Table, as_csv, as_latex, as_markdown, as_text
-from oversight.engine.display.text import counted, short, signed
+from oversight.engine.display.text import (  # noqa: F401
+    counted,
+    counted_between,
+    dollars,
+    duration,
+    minutes,
+    one_line,
+    printable,
+    short,
+    signed,
+)
+from oversight.engine.display.throughput import (
+    Bottleneck,
+    LimitStatistics,
+    ThroughputMeter,
+    busy,  # noqa: F401
+    lines,
+)
 from oversight.engine.views.pages.environment import typeset
 from tests.sessions import sessions
 from tests.tables import expressions
@@ -188,8 +207,24 @@ def ticks(low: float, high: float) -> str:
     return " ".join(axis.label(tick) for tick in axis.ticks)
 
 
+def rates(*adds: tuple[float, float], looks: tuple[float, ...]) -> list[float]:
+    """Units a second at some times, of units that came at others."""
+    meter, per_second = ThroughputMeter(), []
+    for now in sorted({*looks, *(at for at, _ in adds)}):
+        for at, units in adds:
+            if at == now:
+                meter.add(units, now)
+        per_second += [round(meter.rate(now), 4)] * (now in looks)
+    return per_second
+
+
+def model(binding: Bottleneck | None = None, **more: Any) -> list[str]:
+    """The lines of two models, the second one with these statistics."""
+    plain = LimitStatistics(12.4, 3, 0, 8.0, math.inf, None)
+    other = LimitStatistics(2.25, 8, 4, 8.0, math.inf, binding, **more)
+    return list(lines({"m": plain, "n" * 40: other}, {"m": 1, "n" * 40: 1200}.__getitem__))
+
+
 @sessions(Path(__file__).with_name("display.md"))
 def test_display_session(session, request):
-    names = {"counted": counted, "short": short, "signed": signed, "latex": latex}
-    names |= {"typeset": typeset, "ticks": ticks}
-    session.check(request, expressions(names))
+    session.check(request, expressions({"typeset": typeset, **globals()}))
