@@ -375,6 +375,12 @@ async def judged(judge: Judge, three: bool = False, statement: str = "") -> list
     return [", ".join(f"{number:.6g}" for number in numbers), *drawn]
 
 
+async def played(protocol: Protocol, side: int) -> tuple[float, ...]:
+    """What the world of an answer gives to A, and its bounds."""
+    verdict = await protocol.run(CRATES, CRATES.answers[side], Scripted(reply_of))
+    return verdict.probs[0], *verdict.bounds[0]
+
+
 def features(name: str, more: Answer, less: Answer) -> str:
     return f"{FEATURES[name](more):g} > {FEATURES[name](less):g}"
 
@@ -386,7 +392,7 @@ NAMES = PUBLIC | {
         escape_and_count, is_graded, find_quotes, marked, Quote, loader, wished, checked,
         features, example, Reply, believed, scaled, exchanged_three, fits, as_verdict, likeliest,
         applicable, check_probabilities, is_apart, number_text, Decimal,
-        graded, judged, size_in_words, unspoken, ToolUse, Turn,
+        graded, judged, played, size_in_words, unspoken, ToolUse, Turn,
     )
 }  # fmt: skip
 
@@ -395,7 +401,7 @@ NAMES = PUBLIC | {
 def test_words_are_read_as_intended(session, request):
     more = {"PASSAGE": PASSAGE, "ALICE": ALICE, "JUDGE": JUDGE, "SHOT": SHOT, "LONG": LONG}
     more |= {name.upper(): StatedJudge(name) for name in ("ann", "ben", "cat")}
-    more |= {"THREE": THREE, "RANGES": RANGES, "CRATES": CRATES, "dict": dict}
+    more |= {"THREE": THREE, "RANGES": RANGES, "CRATES": CRATES, "DEFAULT": default_prompts()}
     session.check(request, expressions(NAMES | more))
 
 

@@ -35,6 +35,7 @@ from oversight.protocols.agents.tool import (
     TOO_MANY,
     Allowance,
     ToolResult,
+    check_claims,
     use,
 )  # fmt: skip
 from oversight.protocols.agents.tools import calculate
@@ -147,6 +148,21 @@ async def asked(sql: str, script: str = BOOKS) -> list[str]:
     assert "right" not in results.result
     assert bool(results.display) != results.result.startswith("error: ")
     return [f"{results.result} · {results.display}".rstrip(" ·")]
+
+
+async def test_claims_share_the_budget_of_earlier_uses_and_are_checked_as_claims():
+    scenes: list[Scene] = []
+
+    async def run(arguments: Mapping[str, Any], scene: Scene) -> ToolResult:
+        scenes.append(scene)
+        return ToolResult("1", "1")
+
+    tool, before = replace(TOOLS["calculator"], run=run, cost=1.0), ToolUse("x", "", "1", 0.5)
+    allowed = Allowance({"calculator": tool}, ("calculator",), 2.5)
+    speech = '<claim tool="calculator" expect="1">1</claim>' * 3
+    uses = await check_claims(allowed, speech, Scene(CRATES, SIDE, (before,)))
+    assert [use.result for use in uses] == ["verified", "verified", OVER_BUDGET]
+    assert [(len(scene.before), scene.claimed) for scene in scenes] == [(1, True), (2, True)]
 
 
 @pytest.mark.wire
