@@ -197,7 +197,7 @@ def _ollama(loaded: dict[str, Any], details: dict[str, Any], name: str) -> int:
 
 
 def _number(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if type(value) is int and value > 0 else 0
 
 
 @dataclass(frozen=True, slots=True)
