@@ -20,17 +20,7 @@ from ..sweep.grid import baselines
 from ..system.settings import flag
 from .catalogue import Analysis
 from .findings.chart import Chart, Point, Series, point
-from .findings.finding import (
-    Column,
-    Finding,
-    Part,
-    estimated,
-    figure,
-    number,
-    people,
-    share,
-    word,
-)
+from .findings.finding import Column, Finding, Part, estimated, figure, number, people, share, word
 from .reports.aggregate import OPEN_TRUST
 from .reports.formats import COLUMNS
 from .reports.report import upward_biased
