@@ -376,7 +376,7 @@ async def judged(judge: Judge, three: bool = False, statement: str = "") -> list
 
 
 async def played(protocol: Protocol, side: int) -> tuple[float, ...]:
-    """What the world of an answer gives to A, and its bounds."""
+    """The probability of A in the world of an answer, and its bounds."""
     verdict = await protocol.run(CRATES, CRATES.answers[side], Scripted(reply_of))
     return verdict.probs[0], *verdict.bounds[0]
 

@@ -88,6 +88,9 @@ def test_a_sweep_has_the_settings_of_its_file():
     assert (grid.interval, grid.contrast) == ("conservative", "debate - naive judge")
     assert grid.meanings == {"azure/mine": "openai/gpt-4.1"}
     assert [one.shown for one in grid.rows] == ["debate", "Alone"]
+    # The name of a prompt set is none of the settings of a row.
+    text = "{judges: sim/judge, protocols: naive_judge, prompts: {name: %s, judge: {role: Judge.}}}"
+    assert len({sweep(text % name).rows[0].address for name in ("one", "other")}) == 1
     # A judge that draws several verdicts picks among drafts once.
     judge, picker = grid.rows[0].protocol.judge, grid.rows[0].protocol.agent.judge
     assert judge == Redrawn(picker) and picker == StatedJudge("azure/mine")

@@ -116,7 +116,7 @@ def test_planted_tells_are_found_with_the_power_that_is_printed(campaign, n, poi
     assert abs(leaks - runs * p) <= 4 * math.sqrt(runs * max(p * (1 - p), 0.01)) + 1
 
 
-def test_the_power_and_the_interval_are_those_of_their_formulas():
+def test_power_and_intervals_follow_their_formulas():
     """The known truth: of 14 rules each interval holds with 1 - 0.05/14. The least number of hits
     whose interval (Wilson 1927) is above 1/2 is found by search, and its chance is binomial."""
     level = 1 - 0.05 / 14
@@ -131,9 +131,9 @@ def test_the_power_and_the_interval_are_those_of_their_formulas():
         least = next(k for k in range(n + 1) if k > 0.53 * n and ends(k, n)[0] > 1 / 2)
         assert power(n, tell) == pytest.approx(binom.sf(least - 1, n, 1 / 2 + tell), abs=1e-9)
     # Of 50 problems, 40 are told apart and 30 of those rightly; the other 10 are even odds.
-    told = [[("longer", "", v), ("long", "", -v)] for v in [1.0] * 30 + [-1.0] * 10]
-    told += [[("even", "", 1.0), ("odds", "", -1.0)]] * 10
-    problems = [labelled(f"{k}", "Which?", pair) for k, pair in enumerate(told)]
+    pairs_of = [[("longer", "", v), ("long", "", -v)] for v in [1.0] * 30 + [-1.0] * 10]
+    pairs_of += [[("even", "", 1.0), ("odds", "", -1.0)]] * 10
+    problems = [labelled(f"{k}", "Which?", pair) for k, pair in enumerate(pairs_of)]
     rule, (low, high) = accuracy(leakage_check(problems), "longest answer"), ends(30, 40)
     measured = (rule.applicable, rule.accuracy, rule.chance, rule.low, rule.high)
     assert measured == pytest.approx((40, 0.7, 0.5, (40 * low + 5) / 50, (40 * high + 5) / 50))

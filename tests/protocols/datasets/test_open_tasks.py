@@ -137,13 +137,13 @@ async def test_a_huge_answer_is_ungraded_and_huge_work_is_cut():
 
 
 async def test_an_answer_found_in_a_text_has_the_text_as_work_unless_it_has_its_own():
-    found = Checker("numeric", extract="last_number")
+    checker = Checker("numeric", extract="last_number")
     for work, text, expected in (
         ("", "so 2 * 24 = 48", Proposal("so 2 * 24 = 48", "48")),
         ("4 * 12", "so 2 * 24 = 48", Proposal("4 * 12", "48")),
         ("", "it is 4/3", Proposal("", "it is 4/3")),
     ):
-        one = await graded("i", CRATES._replace(truth=48), Proposal(work, text), found)
+        one = await graded("i", CRATES._replace(truth=48), Proposal(work, text), checker)
         assert one.proposal == expected and one.grade.right is (True if "48" in text else None)
 
 

@@ -275,8 +275,8 @@ async def test_the_verdict_is_the_worst_of_those_that_unread_replies_leave_open(
 
 
 def test_a_silent_turn_leaves_the_verdict_open_even_if_nobody_heard_it():
-    def settled(heard: Turn, *unheard: Turn) -> Verdict:
-        return Verdict((0.7, 0.3), Transcript(CRATES, (heard,)), unheard=unheard).settled(A)
+    def settled(spoken_turn: Turn, *unheard: Turn) -> Verdict:
+        return Verdict((0.7, 0.3), Transcript(CRATES, (spoken_turn,)), unheard=unheard).settled(A)
 
     spoken, doubt = Turn("Critic", "So."), UnreadReply("Judge", "partial")
     refused, empty = structs.replace(spoken, outcome="refused"), structs.replace(spoken, text="")
@@ -311,8 +311,8 @@ async def test_published_judges_state_the_latest_belief_and_at_the_end_their_ver
 
     turns = tuple(RecordedTurn(n, "Debater A", "So.", "A") for n in (1, 2))
     judged = history("live", (0, 0.5), (1, 0.6), (3, 0.9)), history("live", (1, 0.2), (2, 0.3))
-    held = RecordedConversation("debate", turns, judged=(*judged, history("timed", (0, 0.1))))
-    question = DiscussedQuestion(CRATES.text, CRATES.answers, held=held)
+    record = RecordedConversation("debate", turns, judged=(*judged, history("timed", (0, 0.1))))
+    question = DiscussedQuestion(CRATES.text, CRATES.answers, held=record)
     spoken = [Turn("Debater A", "So.", A)] * 2
     for heard, p in ((0, 0.5), (1, 0.4), (2, 0.6)):
         transcript = Transcript(question, tuple(spoken[:heard]))
