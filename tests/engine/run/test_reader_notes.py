@@ -32,10 +32,10 @@ def reader(folder: Path) -> RunReader:
 
 def test_a_note_is_added_read_and_removed(reader: RunReader) -> None:
     first = add_note(reader, PLACE, "", "interesting", "one\nline")
-    second = add_note(reader, PLACE, "Ajudge", "quote", "\u202e<b>")
+    second = add_note(reader, PLACE, "Bjudge", "quote", "\u202e<b>")
     assert read_notes(reader).at(PLACE) == [first, second]
-    cells = reader.records(reader.worlds(PLACE)).values()
-    assert {first.cell, second.cell} <= {cell.cell for cell in cells}
+    cells = [record.cell for record in reader.records(reader.worlds(PLACE)).values()]
+    assert [first.cell, second.cell] == [cells[0], cells[1]]
     remove_note(reader, first.id)
     assert read_notes(reader).at(PLACE) == [second]
     assert (reader.folder / NOTES).read_bytes().count(b"\n") == 3, "lines are only appended"
