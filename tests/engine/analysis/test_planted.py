@@ -332,8 +332,8 @@ def shown(*words: str, **how: Any) -> list[str]:
     results, format = collect(PLANTED.grid, PLANTED.records()), how.pop("format", "text")
     if words:
         by = list(words)
-        return rounded(pivot_finding(pivot(results, by), by, results, **how).text(format, 100))
-    return rounded(finding(results, **how).text(format, 100))
+        return rounded(pivot_finding(pivot(results, by), by, results, **how).text(format, 240))
+    return rounded(finding(results, **how).text(format, 240))
 
 
 def where(*conditions: str, **how: Any) -> list[str]:
@@ -413,7 +413,7 @@ def people() -> list[str]:
     table = Judgements.of(every)
     finding = agreement_of(table, "planted")
     trajectory = Finding((trajectory_part(table),))
-    return [*finding.text("text", 100).splitlines(), *trajectory.text("text", 100).splitlines()]
+    return [*finding.text("text", 240).splitlines(), *trajectory.text("text", 240).splitlines()]
 
 
 def framed() -> list[str]:
