@@ -170,12 +170,13 @@ async def test_examples_hide_their_passages_from_judges_without_passage(kind):
     assert "PASSAGE" in await system(judge(kind, shots=(SHOT,), reads_passage=True))
 
 
-def test_examples_and_persona_are_part_of_identity_and_name():
+async def test_examples_and_persona_are_part_of_prompt_and_identity():
     plain, with_shots, posed = (
         StatedJudge("judge", **settings)
         for settings in ({}, {"shots": (SHOT,)}, {"persona": "You are a patient teacher."})
     )
     assert len({value_address(NaiveJudge(built)) for built in (plain, with_shots, posed)}) == 3
+    assert "You are a patient teacher." in await system(posed)
 
 
 @EACH
