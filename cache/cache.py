@@ -83,8 +83,7 @@ class Cache:
     takes a snapshot of the store, which is expensive while it is written. So after a miss, the
     lookups of one turn of the event loop are batched; after a hit, each is done at once.
 
-    Cancelling all waiting callers does not cancel the flight: its reply is saved.
-    """
+    Cancelling all waiting callers does not cancel the flight: its reply is saved."""
 
     def __init__(
         self,
@@ -110,8 +109,7 @@ class Cache:
         tags of a model, in addition to the default ones, also for stored replies.
 
         The caller closes the store. TypeError for a read-only store in a mode that writes;
-        StoreError for a store that does not accept writes.
-        """
+        StoreError for a store that does not accept writes."""
         self._store = store
         self._inner = inner
         self._identity = identity

@@ -1,7 +1,6 @@
 """Values computed on first use and cached on a frozen instance.
 
-The class must not have slots. Two threads may compute the same value twice; either one is kept.
-"""
+The class must not have slots. Two threads may compute the same value twice; either one is kept."""
 
 from collections.abc import Callable
 from functools import wraps

@@ -61,8 +61,7 @@ class Request(Struct, frozen=True, dict=True):
     """Everything that a model is asked, whatever the sample.
 
     Settings that must not change the answer (timeouts, priorities, prompt-caching hints, tags) are
-    not fields. The class has no slots, so that computed values can be cached on it.
-    """
+    not fields. The class has no slots, so that computed values can be cached on it."""
 
     model: str
     """`provider/name`, as the user writes it."""
@@ -138,8 +137,7 @@ class Request(Struct, frozen=True, dict=True):
 class Call(Struct, frozen=True, dict=True):
     """One sample of a model's answer to a request.
 
-    Two calls have the same address if and only if request and draw are equal.
-    """
+    Two calls have the same address if and only if request and draw are equal."""
 
     request: Request
     draw: tuple[int, ...] = ()
@@ -268,8 +266,7 @@ class RecordingAsk(Struct, eq=False):
     """An `Ask` that notes each call of one piece of work with its reply, its role and its purpose.
 
     `for_role` sets the role and `for_purpose` the purpose; both append to the same list of notes.
-    Calls that raise are not noted.
-    """
+    Calls that raise are not noted."""
 
     inner: Ask
     notes: list[object] = []

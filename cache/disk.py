@@ -5,8 +5,7 @@ many rows per step, and one commit for many replies.
 
 Writers share the lock of a store's folder; a process that moves the store takes it exclusively. It
 is a system lock (flock), which ends with its process. It is on the folder, since SQLite's locks on
-the file end when any part of the process closes that file.
-"""
+the file end when any part of the process closes that file."""
 
 import errno
 import fcntl
@@ -320,8 +319,7 @@ class ReadOnlyStore(EntryReader):
     """Reads a store, also on a read-only disk.
 
     Writes nothing, except that SQLite may create its lock file if a writer is at work or was
-    interrupted.
-    """
+    interrupted."""
 
     def __init__(self, folder: Path) -> None:
         """Raise StoreError if the folder holds no store."""

@@ -9,8 +9,7 @@ CacheError
 │   │   └── RequestLeftOut  a reply without its request, from a pack
 │   ├── StoreFull     the disk is full
 │   └── StoreGone     deleted or replaced while it was open: new entries would be lost
-└── PackError         a portable file that is damaged, hostile, of another format or unwritable
-"""
+└── PackError         a portable file that is damaged, hostile, of another format or unwritable"""
 
 import errno
 

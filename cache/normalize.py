@@ -35,8 +35,7 @@ def normalized(text: str) -> tuple[str, int]:
     A zero-width character in a tag or a word hides it from readers, but not from a model. Removed
     are format characters (category Cf, among them those that change the direction of a line),
     variation selectors and the like, and marks after MAX_MARKS in a row. Normalizing twice changes
-    nothing.
-    """
+    nothing."""
     if text.isascii():
         return text, 0
     unseen, classes = _facts(frozenset(text) - ASCII)

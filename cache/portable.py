@@ -265,8 +265,7 @@ class PortableFile:
     """Reads a portable file; a context manager.
 
     PackError, with file and reason, for a file that is damaged, hostile or of another format. Its
-    content is never executed, and is checked whenever it is read.
-    """
+    content is never executed, and is checked whenever it is read."""
 
     def __init__(self, file: Path) -> None:
         """Read the whole file once, and check each member against the manifest."""

@@ -1,7 +1,6 @@
 """Separates a model's reasoning from its reply: at the start of the text, or in separate blocks.
 
-Texts may be of any length, so they are scanned in linear time.
-"""
+Texts may be of any length, so they are scanned in linear time."""
 
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,8 +53,7 @@ def split_reasoning(
     Reasoning blocks stand at the beginning. If the last one is not closed, the speech is empty. The
     first opening tag may be missing, since many chat templates write it into the prompt, unless
     `thought` says that separate reasoning is known. Tags elsewhere count as text. Splitting a
-    speech again changes nothing.
-    """
+    speech again changes nothing."""
     lower = text.lower()
     # Lower-casing may change the length: then the original case is used.
     lower = lower if len(lower) == len(text) else text

@@ -60,8 +60,7 @@ class Reply(Struct, frozen=True):
 
     The separation is done here, so it holds for replies from wires, batches and stores. A reply
     that ends within its reasoning is truncated and has no text. Logprobs cover the text, and are
-    left out if they cannot be matched to it.
-    """
+    left out if they cannot be matched to it."""
 
     text: str
     """The text without reasoning, normalized by `oversight.cache.normalize`."""

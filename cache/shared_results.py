@@ -47,8 +47,7 @@ class SharedResults:
     """Keeps the latest results and lets callers join running work; for one event loop.
 
     An exception reaches all callers that have joined, and is not kept. Cancelling a caller leaves
-    the others alone.
-    """
+    the others alone."""
 
     def __init__(self, repeated: Callable[[list[object], bool], None]) -> None:
         """repeated: called with the notes of reused work, and whether it was still running."""

@@ -5,8 +5,7 @@ Nothing in such a file is executed, and every statement ends. SQLite treats `-jo
 journal, so a reader plays none.
 
 A store has rows in diskcache's layout. Rows other than checksummed bytes under a text key are
-damage. Nothing is unpickled or written here.
-"""
+damage. Nothing is unpickled or written here."""
 
 import hashlib
 import os

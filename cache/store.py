@@ -12,8 +12,7 @@ class Reader(ABC):
     """Values by key, read only. Keys are printable ASCII.
 
     A value is complete, or `DamagedEntry` is raised. Other threads and processes may write
-    meanwhile.
-    """
+    meanwhile."""
 
     @property
     def id(self) -> str:

@@ -27,8 +27,7 @@ class GroupCommit(Generic[Item, Written]):
     """Collects items and writes them in a thread, in order and in groups.
 
     Items that arrive while a group gathers, or while another is written, form one group. It belongs
-    to one event loop; the thread starts with the first item.
-    """
+    to one event loop; the thread starts with the first item."""
 
     def __init__(
         self,
@@ -46,8 +45,7 @@ class GroupCommit(Generic[Item, Written]):
         waits for others. most: maximum items of a group.
 
         failed: called on the loop, once, with an exception of either. After that nothing is
-        written, and `put` and `flush` raise it. at_end: called in the thread.
-        """
+        written, and `put` and `flush` raise it. at_end: called in the thread."""
         self._write, self._written, self._failed = write, written, failed
         self._seconds, self._most = seconds, most
         self._name, self._at_end = name, at_end
@@ -171,8 +169,7 @@ class Writer(GroupCommit[_Waiting, list[Kept]]):
     """Writes entries to a store, and calls back with each result.
 
     Values are built in the writer thread, where compression does not block the loop; callbacks run
-    on the loop. An entry cannot be withdrawn.
-    """
+    on the loop. An entry cannot be withdrawn."""
 
     def __init__(self, store: Store, *, replaces: bool = False) -> None:
         """replaces: whether an entry replaces a stored one."""

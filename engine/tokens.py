@@ -78,8 +78,7 @@ class TokenEstimator:
     Input tokens are the bytes of all text over four, plus a few per message, times the observed
     ratio. Output tokens are max_tokens times the fraction that replies have used, separately for
     each power of two of max_tokens, since verdicts and speeches differ. Without replies, the
-    estimates are the length and max_tokens.
-    """
+    estimates are the length and max_tokens."""
 
     def __init__(self) -> None:
         self._input = _Ratio()

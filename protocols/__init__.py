@@ -1,7 +1,6 @@
 """Questions, agents, judges, oversight protocols, verdicts and scores.
 
-The names are in `__init__.pyi`. Each is imported on first use.
-"""
+The names are in `__init__.pyi`. Each is imported on first use."""
 
 import lazy_loader
 

@@ -4,8 +4,7 @@
 speech and says which answer it argues for. An agent told to argue for an answer that it believes to
 be wrong may argue for another one or for none, or give itself away ("the other answer is right, but
 …"). Then the score of its world says little about the protocol. Such speeches are sent back a few
-times. Those that remain are marked, for the bounds under drop, keep and worst.
-"""
+times. Those that remain are marked, for the bounds under drop, keep and worst."""
 
 from abc import abstractmethod
 from dataclasses import Field, dataclass, replace
@@ -72,8 +71,7 @@ class BestOf(Wrapper):
     arXiv:2402.06782), with the protocol's prompt for its judge. Draft 0 is the agent's plain speech
     at its own temperature, shared with rows without drafts unless the agent has a budget, which is
     divided among the drafts. The spoken draft's score is never below draft 0's. Ties go to the
-    lowest draft, so a larger N changes a speech only for a better one.
-    """
+    lowest draft, so a larger N changes a speech only for a better one."""
 
     n: Count
     agent: Agent
@@ -146,8 +144,7 @@ class SideCheck(Wrapper):
     prompt states the finding. The last draft is spoken in any case; the turn records the finding
     and the number of retries. Refusals, empty replies and concessions are spoken unchecked, so that
     nobody is pressed to comply. An unread checker is asked once more; if that reply is unread as
-    well, it is recorded.
-    """
+    well, it is recorded."""
 
     agent: Speaker
     checker: Agent

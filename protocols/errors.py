@@ -5,8 +5,7 @@ ProtocolError
 ├── Declined        a model refused to give an answer that the protocol needs
 ├── NotRun          a world left out by the design of an experiment: neither failed nor missing
 ├── ToolMissing     a tool needs a package that is not installed; names the extra
-└── DatasetError    a row of a data set is wrong; names the file, the line and the fix
-"""
+└── DatasetError    a row of a data set is wrong; names the file, the line and the fix"""
 
 import asyncio
 from collections.abc import Coroutine

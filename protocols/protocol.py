@@ -31,8 +31,7 @@ class Protocol(ABC):
     and its row in a report. To add one, subclass it and define `play`, or subclass `Conversation`
     and define `converse` if the judge decides on a conversation. It must keep no state and take
     randomness only from its `ask`. Then worlds share equal calls, and runs can be resumed and
-    replayed.
-    """
+    replayed."""
 
     judge: Judge
     prompts: PromptSet | None = field(default=None, kw_only=True)

@@ -151,8 +151,7 @@ def labelled(
 
     answers: (text, work, value) of each. flaws: as in `Problem`, in the same order. The order
     depends only on (seed, id), so that no label reveals the truth. With seed None, `balanced`
-    chooses the order, for many problems together.
-    """
+    chooses the order, for many problems together."""
     labelled_answers = tuple(
         Answer(label, text, work) for label, (text, work, _) in zip(LABELS, answers, strict=False)
     )
@@ -171,8 +170,7 @@ def balanced(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
 
     Among k successive problems with k answers, the best answer takes each position once, so that
     no label is right more often. The order of the other answers depends on (seed, id). Later
-    problems do not change earlier ones.
-    """
+    problems do not change earlier ones."""
     counts = Counter[int]()
     for problem in problems:
         if not isinstance(problem, Unordered):

@@ -1,8 +1,7 @@
 """Quotes checked against the passage (Khan et al. 2024, arXiv:2402.06782).
 
 A judge who may not read the passage cannot tell a quote from an invention. So a program looks each
-quote up, and shows the result to the judge in tags that no model can write.
-"""
+quote up, and shows the result to the judge in tags that no model can write."""
 
 import re
 from collections.abc import Sequence
@@ -62,8 +61,7 @@ def fold(text: str) -> str:
 
     Quotation marks, emphasis, punctuation and white space are removed. Signs of numbers and
     formulas stay, such as the sign of -5, the point of 3.5 and the % of 5%, so that no other number
-    is verified. Quotes, parts of statements and claims use this form.
-    """
+    is verified. Quotes, parts of statements and claims use this form."""
     text = _APOSTROPHE.sub("", plain_signs(text).casefold())
     return " ".join(_OTHER.sub(" ", text).split())
 

@@ -6,8 +6,7 @@ answer. The scores follow Sudhir, Kaunismaa and Panickssery (2025, arXiv:2504.03
 
 One difference from SOlib, that paper's library: in `accuracy`, each of k answers that tie for the
 largest probability counts as 1/k, not as 0. `SOLIB_SCORES` follows SOlib. Probabilities that differ
-only by rounding (`TIE`) tie: 1 - 2/3 equals 1/3.
-"""
+only by rounding (`TIE`) tie: 1 - 2/3 equals 1/3."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,7 @@
 """Settings of roles, suggestions for mistyped names, and a registry that imports on first use.
 
 The request parameters of a role, their checks and their names in reports are declared once here,
-for agents, judges, sweep files, capabilities, wires and tables.
-"""
+for agents, judges, sweep files, capabilities, wires and tables."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields

@@ -3,8 +3,7 @@
 Prompts are laid out with tags that only this program can write. A model that writes such a tag into
 its speech could imitate a tool's result, a verified quote or another debater's turn. So models'
 texts are escaped before anyone else reads them, and each attempt is counted. The texts of a data
-set, which anyone may have written, are shown without live tags as well.
-"""
+set, which anyone may have written, are shown without live tags as well."""
 
 from collections.abc import Collection, Iterator
 from functools import lru_cache

@@ -2,8 +2,7 @@
 
 A claim says two things: how much a liar gains at most (soundness), and how much the truth loses at
 most (completeness), both for the seats and the judge that it assumes. Where it says nothing, a test
-shows a liar who wins.
-"""
+shows a liar who wins."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,6 @@
 """The lines on size and cost in the headers of examples, made by `oversight plan` itself.
 
-Write them again with: python -m tools.examples
-"""
+Write them again with: python -m tools.examples"""
 
 import asyncio
 import math

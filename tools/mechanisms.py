@@ -1,7 +1,6 @@
 """The tables and diagrams of mechanisms in docs/protocols.md, from the protocols and tests.
 
-Write them again with: python -m tools.mechanisms
-"""
+Write them again with: python -m tools.mechanisms"""
 
 import ast
 import asyncio

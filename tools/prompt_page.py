@@ -1,7 +1,6 @@
 """Generator of docs/prompts.md: every prompt of some mechanisms on one problem, in full.
 
-Run it with: make docs
-"""
+Run it with: make docs"""
 
 import asyncio
 import sys

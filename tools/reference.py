@@ -2,8 +2,7 @@
 checked against.
 
 `make docs`, or `python -m tools.reference` and the two pages, puts them between the marks of the
-pages; a test holds the pages against them.
-"""
+pages; a test holds the pages against them."""
 
 import ast
 import inspect

@@ -1,8 +1,7 @@
 """Regimes of samples with known truths, in which validation tries what is printed.
 
 Null, rare, clustered, skewed, unpaired, crossed and missing; each sample goes through the functions
-that reports and commands call.
-"""
+that reports and commands call."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,6 @@
 """Diagrams of the seats of every mechanism, from the calls of one world: docs/pictures/seats.
 
-A column has the seats that speak at once; an arrow leads to the seats that speak next.
-"""
+A column has the seats that speak at once; an arrow leads to the seats that speak next."""
 
 import asyncio
 from itertools import pairwise

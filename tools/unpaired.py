@@ -1,8 +1,7 @@
 """Two synthetic judgement tables with their true figures, for test_unpaired.py.
 
 Nothing of the project is imported: each figure follows from its definition, by numpy and scipy.
-Errors leave out one cluster after another (CR3).
-"""
+Errors leave out one cluster after another (CR3)."""
 
 import math
 from collections.abc import Callable, Sequence

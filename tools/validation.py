@@ -6,8 +6,7 @@ Each check draws samples of a regime, hands them to the same functions that repo
 call, and counts: intervals that cover the truth (at least .95), decisions although nothing differs
 (at most .05), and differences found where a plan promised .8. A figure without an
 interval is counted separately. The table also has coverage, width and power of the interval and of
-the guard, each relative to t.
-"""
+the guard, each relative to t."""
 
 import math
 from collections.abc import Sequence

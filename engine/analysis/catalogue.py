@@ -23,8 +23,7 @@ class Analysis(ABC):
 
     A field that is declared with `flag` is an option of `oversight measure NAME RUN` and a keyword
     of `oversight.measure`; the docstring is the command's help. One's own is named
-    `my_file.py:MyAnalysis`, or registered under `oversight.analyses`.
-    """
+    `my_file.py:MyAnalysis`, or registered under `oversight.analyses`."""
 
     title: ClassVar[str] = ""
     """Of its page; "" for none."""

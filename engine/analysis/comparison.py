@@ -1,8 +1,7 @@
 """Comparison of rows: contrasts between the rows of one run, or of two runs.
 
 Each `scoring.contrasts.Contrast` comes with the judge's flips, the bounds set by failed worlds, and
-the questions on which the two differ most. No call is made.
-"""
+the questions on which the two differ most. No call is made."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -105,8 +104,7 @@ def compare_rows(
     of problems or, without any, the problems, or `question`, the problems.
 
     UsageError for unknown names, for baseline or pairs with two runs, if nothing can be compared,
-    and for two runs that share no problem or no row.
-    """
+    and for two runs that share no problem or no row."""
     if how.group:
         return _of_groups(first, second, how, how.group, score)
     runs = (first,) if second is None else (first, second)
@@ -264,8 +262,7 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Compariso
     """Contrasts of settings of one table or several, each `A - B`; by default of all pairs.
 
     Files of scores have rows instead of settings. UsageError for unknown names, a single setting,
-    or a file that cannot be read.
-    """
+    or a file that cannot be read."""
     if how.baseline or how.pairs or how.group:
         raise UsageError(
             "--baseline, --pairs and --group need a run; a judgement table takes --contrast"
@@ -320,8 +317,7 @@ def compare_scores(files: Sequence[Path], how: Compare) -> Comparison:
     """Contrasts of rows of score files, paired sample by sample within a task.
 
     Rows of different tasks are two samples, and compared only by name. UsageError for rows that
-    share fewer than two samples, and as `OfScores.scores`.
-    """
+    share fewer than two samples, and as `OfScores.scores`."""
     scores = how.scores(files)
     means = {name: row.influences for name, row in scores.rows.items()}
     pairs = [pair_of(words, means) for words in how.contrasts] or score_pairs(scores.rows)

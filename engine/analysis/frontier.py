@@ -1,8 +1,7 @@
 """The Pareto frontier of rows: cost against ASD or lift.
 
 The cost of a row counts all calls that it makes. A call that several rows make is paid once, so a
-run costs less than the sum of its rows.
-"""
+run costs less than the sum of its rows."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -365,8 +364,7 @@ class Frontier(Analysis):
     """Print the cost of each row and the Pareto frontier.
 
     The record in RUN says which rows use which calls. A row costs all calls that it makes; one that
-    several rows use is paid for once. Nothing is sent.
-    """
+    several rows use is paid for once. Nothing is sent."""
 
     title = "Frontier of cost"
     lead = (

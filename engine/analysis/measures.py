@@ -1,8 +1,7 @@
 """Dimensionless measures of each row from its stored verdicts, without calls or replay.
 
 Definitions in `oversight.engine.analysis.scoring.agreement` and `contrasts`. The naive judge of a
-row is the naive row with the same judge, compared world by world.
-"""
+row is the naive row with the same judge, compared world by world."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -2,8 +2,7 @@
 
 A monitor's score is the mean probability of the positive answer over repeats and worlds. Monitors
 are judged by AUROC and by the share of attacks caught at a fixed false-positive rate, as in
-MonitoringBench (arXiv:2605.09684).
-"""
+MonitoringBench (arXiv:2605.09684)."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

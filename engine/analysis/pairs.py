@@ -27,8 +27,7 @@ def rows_meant(word: str, rows: Sequence[GridRow], names: Sequence[str]) -> list
     """Rows that match a word: the row of that name, else rows of that protocol with its settings,
     else of that protocol, else those whose names contain all of its parts.
 
-    Case and underscores make no difference. UsageError, listing the names, if none matches.
-    """
+    Case and underscores make no difference. UsageError, listing the names, if none matches."""
     plain = _plain(word)
     tries: tuple[Iterator[bool], ...] = (
         (_plain(name) == plain for name in names),

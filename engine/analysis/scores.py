@@ -338,8 +338,7 @@ class MeasureScores(OfScores):
 
     RUN is a log of Inspect (.eval, .json), a file of samples of lm-eval (samples_*.jsonl), or a
     table with the columns question and score. Samples of one group depend on each other. A sample
-    that failed or has no score is missing: it is counted, and is not 0.
-    """
+    that failed or has no score is missing: it is counted, and is not 0."""
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         raise UsageError(f"{run.folder}: a run has its report; `measure scores` takes score files")

@@ -1,7 +1,6 @@
 """The live display of a run on a terminal.
 
-A slow terminal never holds up the run: output is written without waiting for it.
-"""
+A slow terminal never holds up the run: output is written without waiting for it."""
 
 import asyncio
 import io
@@ -124,8 +123,7 @@ class TerminalWriter(io.BufferedIOBase):
     """Writes to a terminal from a separate thread.
 
     A terminal that was stopped (Ctrl-S), or that nobody reads, blocks its writer: an event loop
-    that wrote to it directly would send no calls either.
-    """
+    that wrote to it directly would send no calls either."""
 
     name = "<terminal>"
 

@@ -296,8 +296,7 @@ def latex_table(
 
     It is as wide as one column of an article, or as two if it does not fit into one. Columns of
     words that are too wide break at blanks. body: cells in LaTeX; a line of one cell is a heading.
-    left: number of columns of words. comments: lines above it. long: a longtable over pages.
-    """
+    left: number of columns of words. comments: lines above it. long: a longtable over pages."""
     lines = [cells for cells in body if len(cells) > 1]
     widths = [
         max(latex_width(name), *(latex_width(cells[n], n < left) for cells in lines), 0.0)

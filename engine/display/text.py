@@ -1,7 +1,6 @@
 """Safe display of foreign text, and counts, amounts and durations as users read them.
 
-Foreign text cannot move the cursor or reverse a line.
-"""
+Foreign text cannot move the cursor or reverse a line."""
 
 import re
 
@@ -17,8 +16,7 @@ def printable(text: str) -> str:
     """`text` with every control character as `\\u001b`: in JSON, too, that is the same text.
 
     Controls are terminal codes (C0 and C1, but tab and line feed), marks that change the
-    direction of writing, other ends of lines, and halves of characters.
-    """
+    direction of writing, other ends of lines, and halves of characters."""
     return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

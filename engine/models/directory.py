@@ -47,8 +47,7 @@ some cells are between two calls."""
 class Directory:
     """The models of a sweep, with their settings from the sweep file and the environment.
 
-    Opens no provider and sends nothing; `Router` does.
-    """
+    Opens no provider and sends nothing; `Router` does."""
 
     def __init__(
         self,

@@ -36,8 +36,7 @@ log = logging.getLogger(__name__)
 class Router:
     """An `Ask` for all models of a sweep. A provider is opened on first use.
 
-    Once the stop token is set, no further call is sent; calls on the wire complete.
-    """
+    Once the stop token is set, no further call is sent; calls on the wire complete."""
 
     def __init__(
         self,
@@ -57,8 +56,7 @@ class Router:
         without any answer of a model until the run gives up. sharers: processes that divide the
         limits equally.
 
-        UsageError if a key, a package, or a price that a cap needs is missing.
-        """
+        UsageError if a key, a package, or a price that a cap needs is missing."""
         real = [(model, role) for model, role in roles if not model.startswith(PREFIX)]
         raise_limit()
         if real:

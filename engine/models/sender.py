@@ -38,8 +38,7 @@ class Sender:
     A longer wait that the server asks for replaces the backoff, plus up to a tenth. Each kind of
     fault is counted separately. Nothing is held during a wait, and a Halt ends it. Raises the last
     error after the last retry, or the Halt that ends the run. The constructor raises UsageError for
-    a budget without a price.
-    """
+    a budget without a price."""
 
     def __init__(
         self,

@@ -3,8 +3,7 @@
 HTTP/1.1 does not say which request an answer belongs to. So data without a pending request, or
 after the end of an answer, ends the connection. A server or proxy may repeat an answer while the
 next request is pending. Its body and headers then carry an id that was seen before: the answer is
-stale.
-"""
+stale."""
 
 import asyncio
 import math
@@ -40,8 +39,7 @@ class Came(Response, frozen=True, kw_only=True):
 class Answer(asyncio.Future[Came]):
     """The pending answer; see `Came`.
 
-    Cancelling it closes the connection, even if it has arrived: nobody would read it.
-    """
+    Cancelling it closes the connection, even if it has arrived: nobody would read it."""
 
     connection: "Connection"
 

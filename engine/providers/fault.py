@@ -1,7 +1,6 @@
 """Error answers of providers, and the errors of ours that they become by `faults.toml`.
 
-Also limits and waits in headers.
-"""
+Also limits and waits in headers."""
 
 import math
 import re

@@ -107,8 +107,7 @@ class HttpClient(Owner):
         after it, nothing was paid.
 
         Raises Unreachable: nothing was sent. OutcomeUnknown: sent, but no complete answer came
-        within the deadline. ProviderDown: the server's certificate or the base URL is wrong.
-        """
+        within the deadline. ProviderDown: the server's certificate or the base URL is wrong."""
         if self._proxy:
             return self._by_proxy(target, body)
         idle = self._idle.get(target.origin)

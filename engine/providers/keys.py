@@ -1,8 +1,7 @@
 """Addresses and keys of real models, from the environment and the sweep file.
 
 A file that came with a sweep must not decide alone where a key is sent, or whose replies are stored
-as a vendor's; this is checked here.
-"""
+as a vendor's; this is checked here."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -78,8 +77,7 @@ def settings_of(
     `Settings`. The vendor's identity is used at the vendor's address only, so replies of a
     rehearsal or proxy are never mixed with the vendor's, unless the sweep file sets that identity.
     A self-hosted server is identified by its name, so its address may change. Raises UsageError for
-    missing settings; `require_keys` reports missing keys.
-    """
+    missing settings; `require_keys` reports missing keys."""
     row = entry(provider)
     options = {
         name: environment.get(variable, "") or default for name, variable, default in row.options

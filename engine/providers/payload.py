@@ -1,8 +1,7 @@
 """Strict parsing of JSON bodies: anything unexpected raises Malformed, with the bytes.
 
 Replies are paid for, so two faults are repaired instead: invalid text (bytes outside UTF-8, half a
-surrogate pair) becomes U+FFFD, and numbers that no float holds (1e400, NaN) become null.
-"""
+surrogate pair) becomes U+FFFD, and numbers that no float holds (1e400, NaN) become null."""
 
 import codecs
 import json

@@ -5,8 +5,7 @@ the client's raw `post` is used: typed methods would transform every message and
 again. The underlying HTTP client is the plain transport's, so faults are mapped, bodies capped and
 keys hidden in one place.
 
-Importing this module imports httpx2, so it is imported with the first call.
-"""
+Importing this module imports httpx2, so it is imported with the first call."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -102,8 +101,7 @@ class SdkTransport(Transport):
 
     make: builds the vendor's client around an HTTP client, for the first request. as_tree: whether
     the client needs the body as a dict. Clients of clouds do: they move the model's name from there
-    into the URL.
-    """
+    into the URL."""
 
     def __init__(
         self,

@@ -1,7 +1,6 @@
 """Free information requests to servers: models, context, slots, load and retirement dates.
 
-They are sent before a run or by `oversight doctor`, never during a call.
-"""
+They are sent before a run or by `oversight doctor`, never during a call."""
 
 import re
 from collections.abc import Iterator, Mapping

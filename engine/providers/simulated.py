@@ -2,8 +2,7 @@
 
 An extension registers them under `oversight.simulation`. Their names start with `sim/`. In a dry
 run, simulated stand-ins answer for real models. Without the extension a sweep cannot use simulated
-models, and checks of a dry run are left to the first calls.
-"""
+models, and checks of a dry run are left to the first calls."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping

@@ -2,8 +2,7 @@
 
 A server may never answer because the base URL has the wrong protocol, which libraries report as a
 parser's error. So it is probed once more, without a key: for a TLS handshake, or for the SETTINGS
-frame that every HTTP/2 server sends first.
-"""
+frame that every HTTP/2 server sends first."""
 
 import asyncio
 import re
@@ -42,8 +41,7 @@ NOTHING = Response(0, {}, b"")
 class Transport(ABC):
     """Sends requests to one server. Any status is a Response; only a failed exchange raises.
 
-    Raises: as `HttpClient`; AuthenticationFailed if credentials are missing.
-    """
+    Raises: as `HttpClient`; AuthenticationFailed if credentials are missing."""
 
     @abstractmethod
     def post(
@@ -90,8 +88,7 @@ _ALWAYS = {"accept-encoding": "gzip, deflate", "user-agent": "oversight-bench"}
 class Target:
     """A method, a URL and headers. It holds a key, and hides it in its repr.
 
-    ValueError if a header holds a line break: it would inject a header.
-    """
+    ValueError if a header holds a line break: it would inject a header."""
 
     __slots__ = ("head", "headers", "host", "method", "origin", "port", "tls", "url")
 
@@ -146,8 +143,7 @@ class Secret:
 
     Models never see the key. In a reply it was inserted by a server that shows its callers'
     headers: its replies could only be stored falsified, and the key has leaked, so the run stops
-    before it pays for another reply. Dummy keys are never hidden.
-    """
+    before it pays for another reply. Dummy keys are never hidden."""
 
     __slots__ = ("_forms", "_key", "_quoted", "_text_forms", "guarded")
 

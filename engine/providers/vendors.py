@@ -1,7 +1,6 @@
 """The known vendors and servers: endpoints, keys, options and identities in the store.
 
-The code for connections is in `connecting`, which is imported with the first call.
-"""
+The code for connections is in `connecting`, which is imported with the first call."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

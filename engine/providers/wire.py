@@ -2,8 +2,7 @@
 
 A prompt starts with the passage and question, which all calls about a problem have in common. Then
 come the rules of a protocol (oversight.protocols.prompts.render). The first call of a prefix goes
-alone, so that others can reuse it.
-"""
+alone, so that others can reuse it."""
 
 import asyncio
 import hashlib
@@ -36,8 +35,7 @@ class Wire(ABC):
     """Two pure functions, `body` and `reply`, with their headers and path.
 
     Only wires know the names of a provider's fields. They hold no key, open no connection and read
-    no clock.
-    """
+    no clock."""
 
     path: ClassVar[str]
     """URL path for calls, below the provider's base URL."""
@@ -203,8 +201,7 @@ class PrefixWarmup:
 
     A prefix can be read from a prompt cache once a reply to it has started. Calls that all start
     together find nothing there, and each pays for writing the prefix. If the first call fails, the
-    next one leads.
-    """
+    next one leads."""
 
     def __init__(self, inner: Ask, prefix: Callable[[Call], Hashable]) -> None:
         """prefix: part of a call that the vendor caches; None if it caches none."""

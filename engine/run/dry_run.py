@@ -98,8 +98,7 @@ async def require_distinct(
 
     Checked on the sweep's first problem, with several casts of simulated models that fill in forms
     at random, so that every branch is taken by some. traces: of the rows on one problem, if it was
-    walked before; rows with different traces are distinct.
-    """
+    walked before; rows with different traces are distinct."""
     if (by := simulation()) is None:
         return
     settings: dict[tuple[str, object], list[Row]] = {}

@@ -2,8 +2,7 @@
 
 For example submissions, answers of raters, probes, and earlier outcomes of cells that ran again. An
 event is one line with its kind and a CRC-32, and is stored nowhere else. It is durable before it is
-acknowledged. Only a torn last line is cut off. Processes that add to one run take turns.
-"""
+acknowledged. Only a torn last line is cut off. Processes that add to one run take turns."""
 
 import errno
 import fcntl

@@ -1,7 +1,6 @@
 """Executes a run: attempts its cells, in this process or on several.
 
-An extension starts other processes; it registers a `MakeSession` under `oversight.workers`.
-"""
+An extension starts other processes; it registers a `MakeSession` under `oversight.workers`."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence

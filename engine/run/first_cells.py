@@ -27,8 +27,7 @@ log = logging.getLogger(__name__)
 class FirstCells:
     """Composes the first cell of each row again, from its replies.
 
-    A protocol must ask equal calls each time: otherwise it is paid twice and cannot be replayed.
-    """
+    A protocol must ask equal calls each time: otherwise it is paid twice and cannot be replayed."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._unchecked = {row.address for row in rows}

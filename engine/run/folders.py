@@ -1,8 +1,7 @@
 """Run folders on the disk: their manifests, their places, and what this machine remembers of them.
 
 A run folder from elsewhere may name any store and any address. So this machine remembers both for
-each run that it makes, in the user's data folder under the id of the run, and uses no others.
-"""
+each run that it makes, in the user's data folder under the id of the run, and uses no others."""
 
 import os
 import re

@@ -48,8 +48,7 @@ async def run_lanes(
     A Halt stops the token: pieces that need another call end without a result, and all lanes
     return. A piece that is Pending ends without a result, and its lane goes on. Whatever else an
     attempt raises cancels the rest and propagates. When cancelled, pieces under way leave no
-    result.
-    """
+    result."""
     SHOWN_CRASHES.clear()
     most = lanes if callable(lanes) else lambda: lanes
     started, pieces, under_way, few = 0, 0, 0, True

@@ -1,8 +1,7 @@
 """An extension's part in an execution, such as replies that come later.
 
 An extension registers an `Entry` under `oversight.execution`. Work whose replies come later is gone
-through in passes.
-"""
+through in passes."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -95,8 +94,7 @@ class Passes(Schedule[Work, Any]):
     runs again in the next pass, on the replies that have come.
 
     No piece is suspended meanwhile, so that memory does not grow with the waiting work, and a
-    killed process loses nothing but a pass.
-    """
+    killed process loses nothing but a pass."""
 
     def __init__(self, missing: Missing[Work], begin: Callable[[], Awaitable[bool]]) -> None:
         """begin: awaited before each pass; False ends the work."""

@@ -1,7 +1,6 @@
 """Observers of a run, and notes of its state and of the number of replies in its store.
 
-Other processes read the state. A later start compares the number, and so detects lost replies.
-"""
+Other processes read the state. A later start compares the number, and so detects lost replies."""
 
 import asyncio
 import sys
@@ -30,8 +29,7 @@ class Observer:
 
     Observers are handed to `execute` and are called on the event loop's thread, in their order.
     They change no outcome. An exception that one raises ends the run, which resumes; one that is to
-    end a run in good order holds its stop token (`LoadedSweep.stop_token`) and sets that.
-    """
+    end a run in good order holds its stop token (`LoadedSweep.stop_token`) and sets that."""
 
     def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
         """Entered before the first cell, and exited after the last one, at a stop, or on an error.
@@ -70,8 +68,7 @@ class ProgressNotes(Observer):
     """Writes the state of a run down, once a second.
 
     A write that fails is skipped: nothing is lost, and the ledger stops a run whose folder cannot
-    be written.
-    """
+    be written."""
 
     def __init__(self, database: RunDatabase) -> None:
         self._database = database

@@ -1,8 +1,7 @@
 """The door to a run folder for everything that reads: tables, pages, figures and exports.
 
 A run is data. Nothing that a folder names is imported, opened or asked: no protocol of the user's,
-no store, no address. Links within a folder are not followed, and what is read of it is bounded.
-"""
+no store, no address. Links within a folder are not followed, and what is read of it is bounded."""
 
 import logging
 from collections import Counter
@@ -60,8 +59,7 @@ class RunReader:
     which closes database and store.
 
     Every attribute raises RunFolderError, with the next step, for a folder that is damaged or no
-    run folder, and DatasetError for problems that cannot be read.
-    """
+    run folder, and DatasetError for problems that cannot be read."""
 
     folder: Path
     store: Path | str | None = None

@@ -1,7 +1,6 @@
 """Notes that readers write about transcripts, as lines of `notes.jsonl` in a run folder.
 
-A note is one line of JSON. Removing a note appends a line with its id.
-"""
+A note is one line of JSON. Removing a note appends a line with its id."""
 
 import os
 import time

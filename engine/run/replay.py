@@ -2,8 +2,7 @@
 
 No socket is opened. `rebuild` restores the database of a run in the same way. A pack made without
 `--passages` has the sha256 of each source text instead of the text. Users who have the data set can
-restore the texts for a replay: equal texts make equal calls.
-"""
+restore the texts for a replay: equal texts make equal calls."""
 
 import hashlib
 import sqlite3

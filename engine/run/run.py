@@ -23,8 +23,7 @@ from .settings import RunSettings, is_url, open_store, shown_name, store_name
 class Run:
     """A sweep with its run folder locked and its store open, as long as the body of `open` runs.
 
-    An `Execution` runs its cells.
-    """
+    An `Execution` runs its cells."""
 
     loaded: LoadedSweep
     settings: RunSettings

@@ -55,8 +55,7 @@ class RunFolder:
     """Cells by place in the sweep, recorded as they land; a context manager that holds a lock.
 
     Every cell is in the database before `add` or `flush` returns, so kill -9 loses none; a power
-    failure may lose the last ones, which are then run again from the store.
-    """
+    failure may lose the last ones, which are then run again from the store."""
 
     database: RunDatabase
     group: GroupCommit[RecordedCell, None]
@@ -79,8 +78,7 @@ class RunFolder:
         that could not be read back. resume: converts the existing manifest into the one to
         continue with, or raises RunFolderError; None keeps it. replace_lost: whether a folder
         without its database gets a new one. addresses: of providers, from the user's sweep file.
-        shots: files of the examples that judges are shown.
-        """
+        shots: files of the examples that judges are shown."""
         self.path = path
         self.manifest = manifest
         self._store, self._addresses = manifest.store, addresses

@@ -103,8 +103,7 @@ class StagedStart(Schedule[Cell, RecordedCell]):
     """Starts each row with a few cells, and pauses rows that always fail for the same reason.
 
     Wraps another schedule. The last tenth of the cells is scheduled longest first, by the mean
-    duration of their row. A long chain that starts last would leave all other slots idle.
-    """
+    duration of their row. A long chain that starts last would leave all other slots idle."""
 
     def __init__(
         self,
@@ -122,8 +121,7 @@ class StagedStart(Schedule[Cell, RecordedCell]):
         paused. first_cells: cells of a row that may run before one has succeeded; None: no limit.
         total: number of cells in the schedule, if its last cells are scheduled by length. steps:
         successive calls per cell, by address of the row, where known; they sort a short run from
-        its beginning.
-        """
+        its beginning."""
         self._schedule = schedule
         self._pauses, self._first_cells = earlier is not None, first_cells or 0
         self._rows = {

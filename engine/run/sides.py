@@ -1,8 +1,7 @@
 """Which answer each stored speech argues for: the findings of a checker after a run.
 
 The prompt is the prompt of a side check, so that equal checks have one address. Findings are events
-of the run: they mark worlds as a side check would have, and change no verdict.
-"""
+of the run: they mark worlds as a side check would have, and change no verdict."""
 
 from collections import Counter
 from collections.abc import Container, Mapping

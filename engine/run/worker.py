@@ -6,8 +6,7 @@ brings the events since. A turn that was not answered is repeated, which changes
 
 The cells of a problem share calls. While many problems are left, a worker takes whole problems, so
 that its cache asks each call once. Cells of the last problems, and of lost workers, go to all
-workers with room; there, a worker claims each call before it asks it.
-"""
+workers with room; there, a worker claims each call before it asks it."""
 
 import asyncio
 import math

@@ -6,8 +6,7 @@ row reads. A module counts by its syntax tree, without comments, docstrings, lay
 of functions; the tree may depend on the version of Python. Code is read, and not imported. Problems
 count by content in the identity of the sweep, so the code of their loader does not count.
 
-This module also imports and checks the user's classes.
-"""
+This module also imports and checks the user's classes."""
 
 import ast
 import hashlib

@@ -1,8 +1,7 @@
 """A YAML document with the line of every value, and the check of its values.
 
 Values are checked against the fields of a frozen dataclass. All faults of a file are told at once,
-each with its line.
-"""
+each with its line."""
 
 import math
 import os

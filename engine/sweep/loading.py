@@ -2,8 +2,7 @@
 
 Classes of the user's are named as `my_package.my_module:MyProtocol`, as `my_file.py:Steelman`
 (relative to the sweep file), or as an installed package registers them as entry points. Importing
-runs their code, so only what the sweep names is imported.
-"""
+runs their code, so only what the sweep names is imported."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,7 @@
 """Files that a sweep names: prompt sets, and the original files of data sets.
 
 A prompt set is the default one, a file, or single blocks. Original files have a table of their
-URLs, digests and licences.
-"""
+URLs, digests and licences."""
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,6 @@
 """Agents, judges and protocols built from settings, with every list of settings an axis.
 
-Also the requests to real models in the words of a sweep file, and whether they accept them.
-"""
+Also the requests to real models in the words of a sweep file, and whether they accept them."""
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,6 @@
 """A sweep: a grid of cells, and its rows, one per protocol with its roles.
 
-Each row has a unique name in reports.
-"""
+Each row has a unique name in reports."""
 
 import re
 from collections import Counter

@@ -3,8 +3,7 @@
 Checks that the models and providers for which a sweep file has settings exist.
 
 Otherwise a misspelt name would go unnoticed: limits would not apply, or calls and a key would go to
-a vendor's default address instead of the intended one.
-"""
+a vendor's default address instead of the intended one."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,7 @@
 """Crash-safe writing of files, safe opening of foreign ones, folder locks, and network disks.
 
 `derived` values in the user's cache folder can be computed again at any time. Each has a stamp of
-everything that it was computed from, and counts only under an equal stamp.
-"""
+everything that it was computed from, and counts only under an equal stamp."""
 
 import errno
 import fcntl

@@ -1,8 +1,7 @@
 """This process: event loop, garbage collector, open files, and registered extensions.
 
 Each folder in `engine/extensions` registers names by group in its `extension.toml`, like the entry
-points of a package. A command also states its heading and summary for the help.
-"""
+points of a package. A command also states its heading and summary for the help."""
 
 import gc
 import os

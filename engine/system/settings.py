@@ -1,7 +1,6 @@
 """Settings declared once, as dataclass fields: Python arguments, options, and reference tables.
 
-Commands declare their other parameters in the same way, as defaults of their functions.
-"""
+Commands declare their other parameters in the same way, as defaults of their functions."""
 
 import math
 from collections.abc import Callable

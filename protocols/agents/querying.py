@@ -2,8 +2,7 @@
 
 A query may hold only keywords, names and values of the database, numbers, and one-letter aliases.
 Otherwise a speaker could show the judge its own words as a program's. The query must read a table.
-Its limits are counts, which are equal on every machine; `query` adds a time limit for the rest.
-"""
+Its limits are counts, which are equal on every machine; `query` adds a time limit for the rest."""
 
 import json
 import re

@@ -2,8 +2,7 @@
 
 A model calls tools until it gives its speech. A claim is a tool call inside a speech, with the
 result that the speaker expects; a program checks it. A side's budget is reduced by the uses in the
-transcript that its speaker reads; no other state is kept.
-"""
+transcript that its speaker reads; no other state is kept."""
 
 import asyncio
 import math

@@ -7,8 +7,7 @@ no speaker can insert its own words, a value consists of numbers, and an error g
 
 The script in `Question.environment` makes the database. Each query runs in a separate process
 (`querying`), since SQLite cannot be stopped within an instruction. The process is killed at its
-time limit, or when the cell ends.
-"""
+time limit, or when the cell ends."""
 
 import ast
 import asyncio

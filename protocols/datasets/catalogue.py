@@ -7,8 +7,7 @@ problems: {hf: {name: TIGER-Lab/MMLU-Pro, split: test}}
 problems: {solib: data/solib.json}
 problems: {bundled: arithmetic}
 problems: {trajectories: {path: traj.jsonl, show: [action, thought], positive: attack}}
-problems: {study: {path: studies/nyu2023, setting: human debate}}
-"""
+problems: {study: {path: studies/nyu2023, setting: human debate}}"""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields

@@ -2,8 +2,7 @@
 
 A grade is the same on every machine. An answer that a checker cannot read or run is ungraded: it is
 counted with its reason, and is never taken for a wrong one. Answers are models' words, so they are
-read in linear time, and their code runs only in Monty (see `oversight.protocols.agents.tools`).
-"""
+read in linear time, and their code runs only in Monty (see `oversight.protocols.agents.tools`)."""
 
 import asyncio
 import builtins
@@ -50,8 +49,7 @@ class Checker:
 
     exact: the answer reads like the column, or like one of its list. numeric: both state the same
     number. tests: the column's asserts pass after the answer's code. label: the column is the
-    grade, by somebody who checked the answer elsewhere. none: nothing is graded.
-    """
+    grade, by somebody who checked the answer elsewhere. none: nothing is graded."""
 
     kind: Kind | str
     """A kind, or the name of the user's `function`."""

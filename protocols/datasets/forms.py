@@ -2,8 +2,7 @@
 
 A file of the user is in our format, or a table with the columns `question`, `answer`, which is
 right, and `wrong`, and perhaps `wrong_2`, `wrong_3`, `id`, `passage` and `group`; `columns` maps
-other names.
-"""
+other names."""
 
 import os
 import re
@@ -443,8 +442,7 @@ class Hub(RowLoader):
 
     Its files are read as they lie there, Parquet, CSV, TSV, Arrow or JSON Lines, and no code of it
     is run. They stay in the Hub's own cache on this machine, which HF_HOME names; with
-    HF_HUB_OFFLINE=1 nothing else is asked. A token of yours is used as the Hub's own tools do.
-    """
+    HF_HUB_OFFLINE=1 nothing else is asked. A token of yours is used as the Hub's own tools do."""
 
     name: str
     """As on the Hub: owner/name."""

@@ -1,8 +1,7 @@
 """GSM8K, grade-school word problems (Cobbe et al. 2021, arXiv 2110.14168).
 
 Reads the folder as its authors published it: `test.jsonl` for the questions and their order, and
-`example_model_solutions.jsonl` for the true solution and for the false ones that models wrote.
-"""
+`example_model_solutions.jsonl` for the true solution and for the false ones that models wrote."""
 
 import re
 from collections import Counter
@@ -71,8 +70,7 @@ class Gsm8k(RowLoader):
     the leakage check over the problems so far (`Balance`), which keeps every rule within about a
     point of chance. The style remains. Where models wrote both, each of them is right as often
     as wrong: a question that would tip that is left out, and 443 remain, on which a classifier of
-    wording is at chance. It gets 67 % where the true solution is a person's; `rewriting` helps.
-    """
+    wording is at chance. It gets 67 % where the true solution is a person's; `rewriting` helps."""
 
     balances: ClassVar[bool] = True
 

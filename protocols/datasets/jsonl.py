@@ -8,8 +8,7 @@ source text that judges as a rule may not, and `group` names what a bootstrap mu
 `graded` sets whether every seat is asked for the best answer instead of the right one; by default
 they are where values are grades. `environment` is what tools work on, such as
 the SQL of a database, and nobody reads. `conversation` is one that was held about the question
-elsewhere (`oversight.protocols.held.RecordedConversation`), to be judged again.
-"""
+elsewhere (`oversight.protocols.held.RecordedConversation`), to be judged again."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

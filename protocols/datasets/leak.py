@@ -4,8 +4,7 @@ A judge may look capable and only have noticed that the true answers are longer.
 model is asked, each rule of form picks the answer with the most of some outward feature; where its
 picks beat chance, or fall short of it, by more than luck, the data set leaks its labels. Leaks by
 wording alone are not found. Wrong answers can be chosen so that no rule of form gives the right
-ones away (`Balance`).
-"""
+ones away (`Balance`)."""
 
 import math
 import re
@@ -173,8 +172,7 @@ class Balance:
 
     Chooses the pair that minimises the sum of the squared leans. A choice depends only on
     those before it, so more problems leave it as it is. The features are then near chance by
-    construction, which says nothing about subtler ones.
-    """
+    construction, which says nothing about subtler ones."""
 
     def __init__(self) -> None:
         self._lean = [0] * len(FEATURES)

@@ -2,8 +2,7 @@
 
 Also equal questions (copies are one observation, and a judge shown its own case as an example knows
 the answer), and open answers: proposals to accept or reject. A judge who is shown a right and a
-wrong answer side by side can tell them apart by comparing.
-"""
+wrong answer side by side can tell them apart by comparing."""
 
 import hashlib
 import logging
@@ -226,8 +225,7 @@ def proposal(
 class Loader(ABC):
     """The settings of one data set.
 
-    Paths are kept as written, so that equal settings are equal on every machine.
-    """
+    Paths are kept as written, so that equal settings are equal on every machine."""
 
     quoted: ClassVar[bool] = False
     """Whether agents quote its passages to a judge who cannot read them, unless the sweep file sets

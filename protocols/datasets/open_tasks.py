@@ -2,8 +2,7 @@
 
 An agent is instructed to solve a task right, or to plant a fault, or it solves the task freely. The
 truth of a proposal is the checker's grade, never the instruction. Graded proposals become a
-separate data set, so that every protocol judges the same ones.
-"""
+separate data set, so that every protocol judges the same ones."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence

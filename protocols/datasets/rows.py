@@ -1,8 +1,7 @@
 """Reader of data files: bytes become rows with line numbers, whatever the form of the file.
 
 JSON Lines, JSON, CSV, TSV, Parquet and Arrow, each also as `.gz`. Any fault in a file becomes a
-DatasetError: file, line, the value at fault, the fix.
-"""
+DatasetError: file, line, the value at fault, the fix."""
 
 import csv
 import io

@@ -3,8 +3,7 @@
 A data set that writes its true solutions in one style and its false ones in another leaks the
 label to a judge that never reads the question. So every arithmetic solution is reformatted:
 one sentence per line, capital first, full stop last; numbers and operators in one notation; the
-same closing line.
-"""
+same closing line."""
 
 import re
 from collections.abc import Sequence

@@ -4,8 +4,7 @@ A study folder holds `study.json` (name, source, licence, attribution, paper, sh
 `problems.jsonl` (our own format, without passages), `sources.jsonl` (source texts, if there are
 any), `conversations.jsonl` (what was said once) and `judgements.jsonl` (what one judge believed of
 one conversation). An answer is known by the digest of its text, never by its label, since labels
-may be in another order in another conversation on the same question.
-"""
+may be in another order in another conversation on the same question."""
 
 import hashlib
 import re
@@ -141,8 +140,7 @@ class Study(Loader):
     """The conversations of a published experiment, to be judged again (protocol `recorded`).
 
     Each conversation is a separate problem, under its own id and in its own order of answers;
-    those on one source text are of one group. `path` is the study's folder.
-    """
+    those on one source text are of one group. `path` is the study's folder."""
 
     names_rows: ClassVar[bool] = True
 

@@ -2,8 +2,7 @@
 
 Each line of a JSON Lines file is a run: `{"id": …, "label": …, "steps": [{"kind": …, "text": …}]}`,
 with `group`, `task` and the `tool` of a step as options. The passage holds the steps, and the two
-labels of the file are the answers. A judge with `reads_passage: true` is a monitor.
-"""
+labels of the file are the answers. A judge with `reads_passage: true` is a monitor."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """The case put to a judge, and the few-shot examples that it sees before.
 
-A case asks for the right answer, or for the probability of a statement.
-"""
+A case asks for the right answer, or for the probability of a statement."""
 
 import math
 from collections.abc import Callable, Sequence

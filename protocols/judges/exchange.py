@@ -11,8 +11,7 @@ label, `answer A`. A bare A may be an article and stays, so speakers who use bar
 judged in one order. Quotes stay as they were verified.
 
 Speeches change places only if they were concurrent: a reply must not precede the speech it answers.
-Separate conversations, and critics who speak concurrently under one title, keep their places.
-"""
+Separate conversations, and critics who speak concurrently under one title, keep their places."""
 
 import re
 from itertools import groupby

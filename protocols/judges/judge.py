@@ -90,8 +90,7 @@ class Judge(ABC):
 
         A statement is put as a question with two answers, so every kind of judge can rate it. It
         may be in a model's words: the judge sees it as data. side: the answer that it supports;
-        recorded, but not part of the prompt.
-        """
+        recorded, but not part of the prompt."""
         verdict = await self._decided(Case(transcript, prompt, statement, side), ask)
         span = verdict.bounds[0] if verdict.bounds else None
         return Belief(verdict.probs[0], verdict.judgements, span, verdict.doubts)

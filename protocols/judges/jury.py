@@ -29,8 +29,7 @@ class Jury(Judge):
     mean: the weighted mean of each probability. median: the median of each, normalised, without
     weights. logodds: the weighted mean of the logarithms, clipped as in the log score; a certain
     juror weighs heavily but has no veto. For two answers it is the mean of the log odds. An unread
-    juror gives the verdict bounds. Unreadable if no juror can be read.
-    """
+    juror gives the verdict bounds. Unreadable if no juror can be read."""
 
     judges: tuple[Judge, ...]
     pool: Pooling = "mean"

@@ -40,8 +40,7 @@ class LogprobJudge(ModelJudge):
     `oversight.protocols.doubts.MIN_CAPTURED_MASS` the rest is unread and gives the verdict bounds.
     A label must be one token. A word is read in any case (`yes` for `Yes`), a single letter only
     as written, since `a` may begin a sentence. With nine or more answers, a candidate `I` is unread
-    mass as well.
-    """
+    mass as well."""
 
     top_logprobs: Count = 20
     """Number of candidates to ask for. DeepSeek and OpenAI allow 20, some servers 5."""
@@ -82,8 +81,7 @@ def read_masses(reply: Reply, question: Question) -> list[float]:
     there. A label elsewhere is part of a name, as in `<turn speaker="Debater B">`, which weak
     models continue, or a word, as in "A careful reader would not say". Unreadable, too, if the
     reply contradicts itself: text that differs from its tokens, a probability above 1, or
-    probabilities that sum to more than 1.
-    """
+    probabilities that sum to more than 1."""
     if reply.outcome == "refused" or not reply.logprobs:
         raise unreadable("the reply has no logprobs", reply)
     label_indices = _vocabulary(question)

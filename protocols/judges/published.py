@@ -17,8 +17,7 @@ class PublishedJudge(Judge):
 
     Asks no model. Before the first turn it returns the initial beliefs, so that the naive judge's
     row describes the same people. If several people judged one conversation in this mode it returns
-    their mean; NotRun if nobody did.
-    """
+    their mean; NotRun if nobody did."""
 
     mode: str = "live"
     """How people judged: `live`, `stepped`, `timed`, …"""

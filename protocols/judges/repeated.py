@@ -1,8 +1,7 @@
 """One judge asked several times: redrawn on one transcript, or as an ensemble.
 
 Redrawing separates the noise of verdicts from the noise of debates. An ensemble of one weak judge
-is bagging (Sang et al. 2024, arXiv:2402.00667).
-"""
+is bagging (Sang et al. 2024, arXiv:2402.00667)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -42,8 +41,7 @@ class Redrawn(RepeatedJudge):
 
     Each verdict is recorded with the mean, so that a report can separate the noise of verdicts,
     which are cheap, from the noise of the debates. Draw 0 is the judge's plain call, so a run with
-    `draws: 3` reuses the calls of a run without. At temperature 0 the verdicts differ little.
-    """
+    `draws: 3` reuses the calls of a run without. At temperature 0 the verdicts differ little."""
 
     draws: Count = 3
     """Number of verdicts on each transcript."""

@@ -102,8 +102,7 @@ def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
 
     A number with a percent sign is a statement. Other numbers are statements if the numbers of all
     answers add up to 100 or 1. Unreadable: an answer without a statement or with two different
-    ones, another sum, or numbers that only repeat the answers' texts.
-    """
+    ones, another sum, or numbers that only repeat the answers' texts."""
     if (numbers := _as_asked(reply, question)) is not None:
         return as_probabilities(numbers, reply, 100)
     return _read_percentages(reply, question)

@@ -23,8 +23,7 @@ class Windowed(RepeatedJudge):
 
     `max` takes the window with the highest probability of the positive answer, so it is biased
     upward: compare it at a fixed false-positive rate. The verdict keeps the probabilities of all
-    windows. An unread window gives it bounds. A statement is positive if it holds.
-    """
+    windows. An unread window gives it bounds. A statement is positive if it holds."""
 
     steps: Count
     overlap: CountFromZero = 0

@@ -45,8 +45,7 @@ class Assisted(Protocol):
 
     Its section of the prompt set has a block for each kind of helper, and one that describes them
     to the judge, such as `honest` and `honest_conduct`. The rules do not mention it, so that calls
-    before the first helper are equal for all kinds.
-    """
+    before the first helper are equal for all kinds."""
 
     aux: Aux
 
@@ -143,8 +142,7 @@ class WeakToStrong(Debate):
 
     Where we differ: in the papers weak labels train a strong student, and the result is the
     recovered fraction of the performance gap. Ours are only the labels, as the row's name says.
-    `examples/training.py` writes them to a file.
-    """
+    `examples/training.py` writes them to a file."""
 
     weak: tuple[Judge, ...] = ()
     """Judges in addition to the row's judge. (): that judge alone, in several draws."""

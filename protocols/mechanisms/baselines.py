@@ -1,8 +1,7 @@
 """Baselines: the judge alone, one advocate, and consultancies, in which no side rebuts another.
 
 Consultancy is by Khan et al. (2024, arXiv:2402.06782), double consultancy by Arnesen et al. (2024,
-arXiv:2409.16636).
-"""
+arXiv:2409.16636)."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -27,8 +26,7 @@ class NaiveJudge(Conversation):
 
     World a: one judge call.
     Shared: everything, since the call is the same in both worlds. The ASD of a judge with knowledge
-    is not zero; lift is measured from here.
-    """
+    is not zero; lift is measured from here."""
 
     sections: ClassVar[tuple[str, ...]] = ("naive_judge",)
 
@@ -41,8 +39,7 @@ class Propaganda(Conversation):
     """One agent argues for `side`, unopposed.
 
     World a: the agent speaks once for a, and the judge decides.
-    Shared: nothing.
-    """
+    Shared: nothing."""
 
     agent: Speaker
 
@@ -67,8 +64,7 @@ class Consultancy(WithHorizon, Conversation):
     consultancy begins with the calls of a shorter one.
 
     Where we differ: the consultant of Khan et al. always speaks first. In SOlib, as here, the
-    client does by default.
-    """
+    client does by default."""
 
     agent: Speaker
     first: Literal["client", "consultant"] = "client"
@@ -121,8 +117,7 @@ class DoubleConsultancy(Consultancy):
     labels exchanged.
 
     Where we differ: the consultants of Arnesen et al. also argue against the other answer, and
-    quote the passage. Ours argue for their own, and quote if their agent has `quotes`.
-    """
+    quote the passage. Ours argue for their own, and quote if their agent has `quotes`."""
 
     opponent: Speaker | None = None
     """The consultant for the other answers. None: a copy of the agent."""

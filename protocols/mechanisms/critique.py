@@ -6,8 +6,7 @@ Debate as feedback (RLDF: Cheng et al. 2024, arXiv:2404.10160): several roles de
 
 A model that plays several roles in a discussion notices flaws that it misses when asked directly.
 It is also said to judge a text differently if it is told that it wrote the text. Scores given after
-the debate rank the responses; such a ranking is used to train a reward model.
-"""
+the debate rank the responses; such a ranking is used to train a reward model."""
 
 from dataclasses import dataclass, field
 from math import comb

@@ -3,8 +3,7 @@
 A debater whose meaning may shift during the debate cannot be pinned down. So the opponent may
 question a copy of the speaker that has only the context up to a statement. The copy cannot adapt
 its reply to later speeches, and the judge sees where the two disagree.
-(«Writeup: progress on AI safety via debate», AI Alignment Forum, February 2020.)
-"""
+(«Writeup: progress on AI safety via debate», AI Alignment Forum, February 2020.)"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -37,8 +37,7 @@ class Debate(WithHorizon, Conversation):
     is sequential from the start, like SOlib's. SOlib holds a debate of one policy once, with the
     first answer's side speaking first, and counts it in both worlds even if it is sequential. Ours
     is held in each world. With two policies, SOlib places the agent's speech first; ours are in
-    answer order.
-    """
+    answer order."""
 
     agent: Speaker
     opponent: Speaker | None = None
@@ -110,8 +109,7 @@ class InteractiveDebate(Debate):
     Reward: as in debate.
 
     In the paper the judge asks at the end of a round. In its authors' code, as here, it asks at the
-    start of the next one, so that every question is answered.
-    """
+    start of the next one, so that every question is answered."""
 
     rounds: Annotated[int, Interval(ge=2)] = 2
     """At least 2, since questions precede the second round."""

@@ -15,8 +15,7 @@ Recursive reward modelling (Leike et al. 2018, arXiv:1811.07871).
 
 A reward model must judge answers that it cannot judge unaided. So the judgement is split into
 criteria, helpers assess each one, and the reward model reads their assessments. The agent is
-optimised for that reward by best of N, which needs no training.
-"""
+optimised for that reward by best of N, which needs no training."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence

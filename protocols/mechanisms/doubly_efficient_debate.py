@@ -46,8 +46,7 @@ class Sampling:
     constants are from the published Lean proof (google-deepmind/debate).
 
     A statement within `close` of the truth passes, and one that is off by `far` or more fails, each
-    with probability at least 1 - `failure`.
-    """
+    with probability at least 1 - `failure`."""
 
     close: float
     far: float

@@ -3,8 +3,7 @@
 A market is paid for predicting the judge's belief after an adversary has shown the judge everything
 that moves the price. A price that nothing moves any more is the judge's belief on reflection, and
 the answer of a deployed market. With the adversary as the agent, the mechanism is propaganda that
-continues while it moves a market.
-"""
+continues while it moves a market."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

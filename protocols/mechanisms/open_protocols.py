@@ -6,8 +6,7 @@ An open run asks the agent for its answer. In every world the agent then argues 
 participants know that the agent chose its side. So an open run shares no speech with the closed
 one, whose rules say that sides were assigned.
 
-A recorded conversation is judged again; its agent is not asked.
-"""
+A recorded conversation is judged again; its agent is not asked."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -37,8 +36,7 @@ class OpenTrust(Protocol):
     World a: the verdict is 1 on a, since a blindly trusted agent is believed in every world. So ASD
     is always 0.
     Shared: the only call, which asks the agent for its own answer. That answer is measured as
-    `chose`.
-    """
+    `chose`."""
 
     agent: Speaker
 
@@ -72,8 +70,7 @@ class OpenConsultancy(Chosen, Consultancy):
     Shared: everything, since nothing depends on a. So ASD measures the one verdict, as for the
     naive judge.
     Reward: the judge's belief in the chosen answer.
-    Measured: the answer that the consultant `chose`. Reports split results by it.
-    """
+    Measured: the answer that the consultant `chose`. Reports split results by it."""
 
     row: ClassVar[str] = f"open {Consultancy.row}"
     sections: ClassVar[tuple[str, ...]] = ("open_consultancy", "consultancy", "open_trust")
@@ -88,8 +85,7 @@ class OpenDebate(Chosen, Debate):
     Shared: everything, since nothing depends on a. So ASD measures the one verdict, as for the
     naive judge.
     Reward: as in debate.
-    Measured: the answer that the agent `chose`. Reports split results by it.
-    """
+    Measured: the answer that the agent `chose`. Reports split results by it."""
 
     row: ClassVar[str] = f"open {Debate.row}"
     sections: ClassVar[tuple[str, ...]] = ("open_debate", "debate", "open_trust")
@@ -127,8 +123,7 @@ class Recorded(Conversation):
     World a: the judge reads the recorded conversation on the question. If every answer was argued
     for, its verdict counts in every world. If only one was, it counts in that world, and the others
     were not run: neither failed nor missing.
-    Shared: everything.
-    """
+    Shared: everything."""
 
     setting: str = ""
     """The setting of the experiment, such as `human debate`. Conversations of other settings are

@@ -3,8 +3,7 @@
 In recursive debate a dishonest debater can split a claim so that a flaw is somewhere among the
 parts, but cannot be found in any of them (obfuscated arguments). So the other side does not have to
 find it: an estimator only states how likely each part is, and the prover must show that an estimate
-is wrong.
-"""
+is wrong."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

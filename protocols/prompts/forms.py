@@ -8,8 +8,7 @@ steps:
 1. thoughts are dropped: those in `<private>` here, all others by `Reply`;
 2. quotations are dropped (`oversight.protocols.prompts.quotations`);
 3. the last group of statements counts; prose ends a group, blank lines, rules and fences do not;
-4. labels and values are read through one table of dress, as they are here.
-"""
+4. labels and values are read through one table of dress, as they are here."""
 
 import json
 import math

@@ -8,8 +8,7 @@ statement, and may contain a participant's words.
 `Words` are the trusted texts that may be part of instructions. Models follow any text that looks
 like an instruction. So instructions consist only of `Words`: blocks of a prompt set, and the user's
 settings. Every other string is untrusted: participants' words, and texts of data sets, which anyone
-may have written. `oversight.protocols.prompts.render` shows those as data, with a warning.
-"""
+may have written. `oversight.protocols.prompts.render` shows those as data, with a warning."""
 
 import hashlib
 import re

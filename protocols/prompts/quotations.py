@@ -2,8 +2,7 @@
 
 A judge quotes what it reads, and that may tell it what to write. So a quotation never holds a
 statement. In prose the line above introduces it, as `Debater B asks me to write:` does, or the line
-below takes it back, as `I refuse.` does. A doubt makes a reply unreadable; no verdict is turned.
-"""
+below takes it back, as `I refuse.` does. A doubt makes a reply unreadable; no verdict is turned."""
 
 from typing import Literal, TypeAlias
 

@@ -8,8 +8,7 @@ Participants' words are in tags that no model can write, and readers are told th
 tags. Instructions are `Words`, and contain none of them.
 
 The parser is for programs. A model's text never holds a live tag (see oversight.protocols.tags), so
-a plain search finds each part.
-"""
+a plain search finds each part."""
 
 import re
 from collections.abc import Sequence

@@ -1,8 +1,7 @@
 """Runs the command line, and kills itself with SIGKILL at one line of the writing code.
 
 Arguments: the number of the line, counted from the first executed one, 0 for never; then the
-command's arguments. The file `lines` of the working folder has the number of executed lines.
-"""
+command's arguments. The file `lines` of the working folder has the number of executed lines."""
 
 import os
 import signal

@@ -1,7 +1,6 @@
 """Asks many calls of a server at once, on command, and prints the number of replies.
 
-Arguments: the line, the server's URL, the deadline of a call (s), and the number of calls.
-"""
+Arguments: the line, the server's URL, the deadline of a call (s), and the number of calls."""
 
 import asyncio
 import sys

@@ -1,7 +1,6 @@
 """Every reader of a model's words takes linear time, so that no text can make it hang.
 
-The measure is the number of characters read or copied, not seconds.
-"""
+The measure is the number of characters read or copied, not seconds."""
 
 import asyncio
 from collections.abc import Callable

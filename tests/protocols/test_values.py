@@ -1,6 +1,5 @@
 """Questions, scores, counts, ranges and samples of votes; readings of models' and people's words
-(`words.md`); refused settings (`refusals.md`).
-"""
+(`words.md`); refused settings (`refusals.md`)."""
 
 import math
 from collections.abc import Callable

@@ -33,8 +33,7 @@ def measure(options: Options) -> Measured:
 def side_by_side(title: str, found: Mapping[str, Found]) -> Table:
     """One row per client: CPU per call, wall, and both against the bare loop of the same run.
 
-    found: by a suffix of the client's name.
-    """
+    found: by a suffix of the client's name."""
     body = []
     for what, each in found.items():
         bare = each.readings[BARE]

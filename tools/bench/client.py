@@ -95,8 +95,7 @@ def interleaved(clients: Collection[Client], workload: str, job: Job, rounds: in
     """Run each client `rounds` times, taking turns, so that other load hits all alike.
 
     ClientFailed if one of our own fails; a peer that does is left out from there on. A slow peer
-    is run less often.
-    """
+    is run less often."""
     failed = {client: client.fault for client in clients if client.fault}
     readings: dict[Client, list[Reading]] = {client: [] for client in clients if not client.fault}
     taken = dict.fromkeys(readings, 0.0)

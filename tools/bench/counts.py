@@ -2,8 +2,7 @@
 figures by a few per cent at most.
 
 Each workload is run at two sizes, in fresh processes: the difference is what one more costs, and
-what is left is what a run costs once.
-"""
+what is left is what a run costs once."""
 
 import json
 import re

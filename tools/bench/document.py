@@ -19,8 +19,7 @@ def put(file: Path, name: str, section: str, goals: str) -> None:
     """Put a bench's figures in the place of its earlier ones, or else after all others.
 
     goals: a Markdown table whose rows begin with the name of the bench. ValueError if the file has
-    no place for figures.
-    """
+    no place for figures."""
     text = file.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
     figures, end, after = rest.partition(END)

@@ -44,8 +44,7 @@ def installed(against: str, folder: Path = INSTALLED) -> tuple[tuple[Client, tup
     """Those named, each with the workloads that it can do; one that pip cannot install has a fault.
 
     against: names with commas between them; `name=PATH` takes a peer from its source tree there.
-    UsageError for a name not in `PEERS`, and for a PATH that is not a folder.
-    """
+    UsageError for a name not in `PEERS`, and for a PATH that is not a folder."""
     named = dict(_named(each.strip()) for each in against.split(",") if each.strip())
     return tuple(
         (_client(name, tree, folder), PEERS[name].workloads) for name, tree in named.items()

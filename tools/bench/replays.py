@@ -1,7 +1,6 @@
 """`replays`: debates that the store answers whole. What does a distinct call cost without a socket?
 
-Not hits a second: those rise with the sharing of calls, which says nothing of the engine.
-"""
+Not hits a second: those rise with the sharing of calls, which says nothing of the engine."""
 
 from oversight.engine.display.table import Table
 from tools.bench.client import PLAIN, interleaved

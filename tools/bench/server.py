@@ -1,7 +1,6 @@
 """The server that every client of a bench talks to: a rehearsal in its own process.
 
-`python -m tools.bench.server '{"latency": 0.05}'` serves until it is terminated.
-"""
+`python -m tools.bench.server '{"latency": 0.05}'` serves until it is terminated."""
 
 import asyncio
 import json

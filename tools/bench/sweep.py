@@ -37,8 +37,7 @@ def write_debates(
 ) -> Path:
     """A sweep of two debates per question. settings: the rest of it, such as `max_cells`.
 
-    Sequential, so that the worlds of a question share nothing: each debate is TURNS + 1 calls.
-    """
+    Sequential, so that the worlds of a question share nothing: each debate is TURNS + 1 calls."""
     model = MODELS[transport]
     return write_sweep(
         folder,

@@ -1,7 +1,6 @@
 """`width`: thousands of calls of 2 to 4 s, at a server of 4,000 slots in its own process.
 
-`python -m tools.bench.width` is that server: it prints its URL, and its figures at GET /counts.
-"""
+`python -m tools.bench.width` is that server: it prints its URL, and its figures at GET /counts."""
 
 import asyncio
 import hashlib

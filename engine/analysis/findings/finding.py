@@ -2,8 +2,7 @@
 
 Text, Markdown, LaTeX, CSV, JSON, notebooks and pages follow from the columns. An estimate has one
 shape everywhere: `+0.69 [0.54, 0.78]` for people, and {value, low, high, error, method, n,
-clusters} for programs. ± stands for a standard error only.
-"""
+clusters} for programs. ± stands for a standard error only."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -41,8 +41,7 @@ GUESS = 0.5
 class OutcomeTable:
     """The verdicts of a run in one array, with counts and failures, row by row.
 
-    A million cells are not a million objects.
-    """
+    A million cells are not a million objects."""
 
     def __init__(self, sweep: Grid) -> None:
         self.sweep = sweep
@@ -368,8 +367,7 @@ class ByWorld:
 class SecondaryMeasures:
     """Arrays of one number per cell, for each row and each thing that its outcomes report.
 
-    The cells of a row are numbered through: problem by problem, draw by draw, in answer order.
-    """
+    The cells of a row are numbered through: problem by problem, draw by draw, in answer order."""
 
     def __init__(self, sweep: Grid, cells: CellIndex) -> None:
         self._sweep = sweep

@@ -1,7 +1,6 @@
 """The tables of a run in files: Parquet, CSV, JSON Lines; or in memory, as Arrow tables.
 
-pyarrow is in the extra `frames`; CSV and JSON Lines need nothing.
-"""
+pyarrow is in the extra `frames`; CSV and JSON Lines need nothing."""
 
 import csv
 import os

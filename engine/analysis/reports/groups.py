@@ -1,8 +1,7 @@
 """Averages over the rows of a grid: by protocol, agent, judge or a setting, over all the others.
 
 By protocol and judge, over agents, this is Table 1 of Sudhir, Kaunismaa and Panickssery (2025,
-arXiv:2504.03731). Also the parts of a report with --measures.
-"""
+arXiv:2504.03731). Also the parts of a report with --measures."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

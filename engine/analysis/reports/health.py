@@ -3,8 +3,7 @@
 Of the cells that were run: how many came to a verdict, how many could not be read, were cut off,
 refused, had failing tools, and how much of the judge's probability its answer labels had. Where
 an issue is off, it has one example and one piece of advice. Failed cells are counted by
-cause, with one example and a fix.
-"""
+cause, with one example and a fix."""
 
 import re
 from collections import Counter, defaultdict

@@ -1,7 +1,6 @@
 """LaTeX tables for one column of an article; they need the package booktabs.
 
-The caption says what a reader needs; everything else is a comment above the table.
-"""
+The caption says what a reader needs; everything else is a comment above the table."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version

@@ -1,7 +1,6 @@
 """The first layer of a report: five plain lines, and a table that fits the terminal.
 
-Everything else stands under `--notes`.
-"""
+Everything else stands under `--notes`."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

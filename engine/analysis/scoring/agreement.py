@@ -4,8 +4,7 @@ Agreement beyond chance is Krippendorff's alpha (2011): 1 - D_o / D_e, the mean 
 distances of values within units against distances of all values that can be paired. Any number of
 raters, each of whom may have rated any of the units; units with a single value are left out.
 Values are points: a number for interval data, an indicator vector for nominal data (all unlike
-values are then equally far apart), a probability vector as it is.
-"""
+values are then equally far apart), a probability vector as it is."""
 
 import math
 from collections.abc import Hashable, Sequence

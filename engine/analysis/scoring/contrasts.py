@@ -15,8 +15,7 @@ difference. A slope above 0 says that oversight gets better as agents do.
 
 Two warnings belong with every slope. With values (+1, -1), ASD and EAS are functions of the
 same agent scores: measured on the same elicitations, they would have a trend even if every
-verdict were noise. And an x that is itself an estimate pulls the slope toward 0.
-"""
+verdict were noise. And an x that is itself an estimate pulls the slope toward 0."""
 
 import itertools
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,7 @@
 """An estimate: a figure with its sampling error, and what is decided by inverting its interval.
 
 The interval is cluster-robust t. The guard is another one, which allows for errors too rare to have
-been seen: it stands in where t has nothing to stand on, and wherever it is asked for.
-"""
+been seen: it stands in where t has nothing to stand on, and wherever it is asked for."""
 
 import math
 from collections.abc import Mapping

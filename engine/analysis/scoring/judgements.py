@@ -2,8 +2,7 @@
 
 A judgement is one verdict of one judge, in one world or in all of them (a debate, where every
 answer is argued). A question may be judged several times, or in some of its worlds only; a world
-that the design did not fill is not run, which is neither a failure nor missing.
-"""
+that the design did not fill is not run, which is neither a failure nor missing."""
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,8 +54,7 @@ class _Names:
 class Judgements:
     """Judgements in columns; those with fewer answers than others are filled up with NaN.
 
-    Names are numbers, which belong to one table: figures to be compared come from parts of one.
-    """
+    Names are numbers, which belong to one table: figures to be compared come from parts of one."""
 
     question: Places
     answers: Places

@@ -1,8 +1,7 @@
 """Monitors: AUROC, detection at a fixed false-positive rate, and selective prediction.
 
 The score of a run is the mean probability that it is an attack. The influences of the AUROC are
-by DeLong, DeLong and Clarke-Pearson 1988; with clusters, by Obuchowski 1997.
-"""
+by DeLong, DeLong and Clarke-Pearson 1988; with clusters, by Obuchowski 1997."""
 
 import math
 from collections.abc import Sequence

@@ -2,8 +2,7 @@
 
 Work runs as far as stored replies go, and the missing calls go into the next batches, as many as
 vendor, queue and budget allow. Unnamed files are in the folder of the batches, since memory and
-/tmp may be too small for them.
-"""
+/tmp may be too small for them."""
 
 import asyncio
 import gc
@@ -79,8 +78,7 @@ class Outbox:
 
     Raises Pending for a call that is out or noted, the vendor's fault for one that can never be
     served, and the wire's error for one that it cannot express. Notes are on disk, since a pass may
-    lack more calls than fit into memory.
-    """
+    lack more calls than fit into memory."""
 
     def __init__(
         self, model: str, endpoint: BatchEndpoint, journal: BatchJournal, live: Ask | None

@@ -33,8 +33,7 @@ def command(
 
     Listing sends nothing. Vendors bill the calls of a cancelled batch that were done by then: their
     replies are stored and counted. Waiting for the end can take minutes. The run can be resumed
-    later, in batches or live.
-    """
+    later, in batches or live."""
     if cancel:
         show(_cancelled(run, sweep, store))
         unknown = BatchJournal(run, reads_only=True).uncollected.values()

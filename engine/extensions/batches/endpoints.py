@@ -1,8 +1,7 @@
 """The batch endpoints of vendors, over the vendors' own clients.
 
 OpenAI takes a file of calls, and returns two files of results. Anthropic takes all calls in one
-request, and returns one file. Every request here is safe to repeat, except `create`.
-"""
+request, and returns one file. Every request here is safe to repeat, except `create`."""
 
 import asyncio
 import random

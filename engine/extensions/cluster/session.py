@@ -94,8 +94,7 @@ class RaySession(RunSession):
     """The cells of a run on Ray's actors, each of which has an equal part of every limit.
 
     A lost worker loses its calls in flight: other workers ask them again. Its part of the limits
-    stays unused if it cannot be replaced.
-    """
+    stays unused if it cannot be replaced."""
 
     holds_back = False  # a worker takes the cells of a problem in their order
 

@@ -1,7 +1,6 @@
 """`oversight dataset`: check data sets for leaks, fetch them, have answers written.
 
-A fetched file is checked, and put in place whole or not at all.
-"""
+A fetched file is checked, and put in place whole or not at all."""
 
 import hashlib
 from collections import Counter
@@ -316,8 +315,7 @@ def fetch(
 ) -> None:
     """Download the original files of the data set NAME from where its authors put them.
 
-    A file with another checksum than the known one is not kept.
-    """
+    A file with another checksum than the known one is not kept."""
     fetch_all(name, output or Path("data") / name, mirror)
 
 

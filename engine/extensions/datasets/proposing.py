@@ -1,8 +1,7 @@
 """`oversight dataset propose`: answers that an agent writes to open tasks, graded by a checker.
 
 One file has a problem for each graded proposal: accept it or reject it. `--pairs` has a problem for
-each task with a right and a wrong proposal, as its two answers. Both are ordinary data sets.
-"""
+each task with a right and a wrong proposal, as its two answers. Both are ordinary data sets."""
 
 import asyncio
 from collections import Counter
@@ -231,8 +230,7 @@ class Production:
     """The proposals of an agent: those to write, and those that are done.
 
     One that is run again asks the same calls, whose replies are in the store. So the same
-    production goes on after any stop, and pays for nothing twice.
-    """
+    production goes on after any stop, and pays for nothing twice."""
 
     items: Mapping[str, ProposalItem]
     """By id."""

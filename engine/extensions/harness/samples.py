@@ -1,8 +1,7 @@
 """Samples of lm-evaluation-harness (0.4.13): scores of each document, for each filter and metric.
 
 `lm_eval --log_samples` writes `MODEL/samples_TASK_DATE.jsonl`: a line per document and filter, with
-the names of its metrics in `metrics`, and each metric as a key.
-"""
+the names of its metrics in `metrics`, and each metric as a key."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,3 @@
 """Inspect (UK AI Security Institute): runs as its logs, protocols as its tasks.
 
-It needs the extra `inspect`, which is imported on first use.
-"""
+It needs the extra `inspect`, which is imported on first use."""

@@ -25,8 +25,7 @@ def command(
     """Export RUN as Inspect logs: one log per row, one sample per world.
 
     `inspect view`, `samples_df` and Scout read them. A world without a verdict is a sample with an
-    error. The same run gives the same bytes. Needs the extra `inspect`.
-    """
+    error. The same run gives the same bytes. Needs the extra `inspect`."""
     from .logs import write_logs
 
     opened = partial(recorded, run, store) if requests else None

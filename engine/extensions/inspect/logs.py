@@ -2,8 +2,7 @@
 
 Written by Inspect's `write_eval_log`, since the format of `.eval` files may change. The same run
 gives the same bytes: ids are derived from row, problem, answer and draw (`samples_df` drops samples
-that share a `uuid`), times are the recording times of replies, and dates in the file are fixed.
-"""
+that share a `uuid`), times are the recording times of replies, and dates in the file are fixed."""
 
 import re
 import shutil

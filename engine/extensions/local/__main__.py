@@ -1,7 +1,6 @@
 """`python -m oversight.engine.extensions.local`: serve the local model until stdin ends.
 
-It prints its base URL.
-"""
+It prints its base URL."""
 
 import os
 import signal

@@ -1,7 +1,6 @@
 """The local model: its entry in the catalogue, its weights, and its server.
 
-The transport runs llama.cpp in a child process.
-"""
+The transport runs llama.cpp in a child process."""
 
 import asyncio
 import sys

@@ -1,7 +1,6 @@
 """`python -m oversight.engine.extensions.mock --profile storm`: serve until interrupted.
 
-It prints its base URL.
-"""
+It prints its base URL."""
 
 import asyncio
 import signal

@@ -1,8 +1,7 @@
 """Connections, rate limits and clock of the mock server.
 
 llhttp parses HTTP/1.1. Per-minute limits are token buckets that refill steadily. The clock may run
-faster: an event loop with several seconds per real second.
-"""
+faster: an event loop with several seconds per real second."""
 
 import asyncio
 import selectors
@@ -35,8 +34,7 @@ class Connection(asyncio.Protocol):
     """One client's connection: passes on whole requests, one at a time, and sends the answers.
 
     Written on asyncio.Protocol rather than a framework, as it must outrun the clients that are
-    measured against it.
-    """
+    measured against it."""
 
     def __init__(
         self,
@@ -182,8 +180,7 @@ class FastLoop(asyncio.SelectorEventLoop):
     """An event loop whose clock runs `speed` times as fast as real time: limits, pauses, deadlines
     and latencies keep their proportions, while computation takes its usual time.
 
-    Processes that communicate need the same speed.
-    """
+    Processes that communicate need the same speed."""
 
     def __init__(self, speed: float) -> None:
         self._speed = speed

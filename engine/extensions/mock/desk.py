@@ -79,8 +79,7 @@ class ServerDesk:
     """The batch endpoints: accepts batches, and answers their lines when they end.
 
     Its counts: `batches`, `lines`, `lines_ended` (lines of ended batches), `lines_` with each
-    result, and `lines_twice` (lines submitted again while pending, or after they were answered).
-    """
+    result, and `lines_twice` (lines submitted again while pending, or after they were answered)."""
 
     def __init__(self, profile: BatchProfile, speed: float, seed: int, serve: Serve) -> None:
         self.profile = profile

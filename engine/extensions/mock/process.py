@@ -2,8 +2,7 @@
 
 A separate process takes no CPU time from its client. Wires, transports, limits and retries work
 as in a real run. The answers come over HTTP from simulated models in another process. Store and
-run folder are temporary.
-"""
+run folder are temporary."""
 
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,7 @@
 """Profiles of the mock server: latency, limits, faults, refusals and thoughts.
 
 Profile `2026` refuses requests as vendors do, by the rules in vendor_rules.toml. Thoughts stand in
-a reply in one of the forms that servers use.
-"""
+a reply in one of the forms that servers use."""
 
 import re
 import tomllib

@@ -2,8 +2,7 @@
 
 It speaks all wires over real HTTP on the loopback interface. A `Responder` produces its replies and
 a `Profile` its faults; its counts are at `/rehearsal/counts` and in `counts()`.
-Replies are filler, or come from simulated models; requests may be refused, and replies spoilt.
-"""
+Replies are filler, or come from simulated models; requests may be refused, and replies spoilt."""
 
 import asyncio
 import gzip
@@ -172,8 +171,7 @@ _NONSENSE = (LookupError, TypeError, ValueError, AttributeError)
 class MockServer:
     """The server, as an async context manager: `async with MockServer() as server: server.url`.
 
-    port: 0 takes a free one. tls: speaks HTTPS with it.
-    """
+    port: 0 takes a free one. tls: speaks HTTPS with it."""
 
     def __init__(
         self,

@@ -1,7 +1,6 @@
 """Wires from the server's side: they parse calls, and write replies and errors.
 
-OpenAI chat completions, OpenAI responses, and Anthropic messages.
-"""
+OpenAI chat completions, OpenAI responses, and Anthropic messages."""
 
 import tomllib
 from abc import ABC, abstractmethod
@@ -242,8 +241,7 @@ class ResponsesServerWire(OpenAIServerWire):
     """The responses endpoint; its errors, limits and waits are the same as for chat completions.
 
     A tool call follows an item of reasoning. As with the vendor, a request that sends the call back
-    without that item is refused.
-    """
+    without that item is refused."""
 
     endpoint: Endpoint = "responses"
 

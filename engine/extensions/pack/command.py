@@ -41,8 +41,7 @@ def pack(
     It holds the sweep, its database with problems and cells, the outcomes, every figure, and the
     requests and replies, by which others can replay the run. With --sweep it also holds the files
     of code that your sweep file names. All of it is searched for your keys. The same run gives the
-    same bytes.
-    """
+    same bytes."""
     reader = RunReader(run.resolve())
     to = output or Path(f"{reader.name}{SUFFIX}")
     if to.suffix != SUFFIX:
@@ -68,8 +67,7 @@ def open_(file: Path = FILE, output: Path | None = output("runs/NAME")) -> None:
     """Unpack FILE into a run folder.
 
     Nothing in it is executed, and its store and its addresses are never used. Its code runs only
-    if you start your sweep file that names it.
-    """
+    if you start your sweep file that names it."""
     to = output or RUNS / file.name.removesuffix(SUFFIX)
     counts = open_pack(file, to).counts
     say(f"{counts['cells']:,} cells of {counted(counts['problems'], 'problem')}")
@@ -83,8 +81,7 @@ def verify_(file: Path = FILE, as_json: bool = JSON) -> None:
 
     Calls, outcomes and figures are computed again. Each member, row and field that differs is
     named, and the exit code is 1. No code of a pack runs: its cells are then not run again, which
-    the last line says.
-    """
+    the last line says."""
     contents, wrong, why = verify(file)
     if as_json:
         show_json({"pack": str(file), "wrong": wrong, "not_run_again": why, "contents": contents})

@@ -1,8 +1,7 @@
 """Packs: a run with its replies in one portable file, `NAME.oversight`; making and opening one.
 
 All content is searched for the keys of the user who makes the pack. A pack from elsewhere is data:
-it becomes a run folder completely or not at all, and none of its code is executed.
-"""
+it becomes a run folder completely or not at all, and none of its code is executed."""
 
 import dataclasses
 import os

@@ -1,7 +1,6 @@
 """Verifying a portable file: its figures and cells are computed again from its replies, and each
 difference is named by member, row and field. No code of a pack is executed, and no socket is
-opened. Invented replies are not detected.
-"""
+opened. Invented replies are not detected."""
 
 import asyncio
 from collections.abc import Iterator

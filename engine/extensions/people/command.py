@@ -113,8 +113,7 @@ def serve(
 
     A link is printed for each rater, who may leave at any time. A rater never gets two worlds of
     one problem. An answer is on disk before the page says so, and is stored like any reply: the
-    same command resumes after a stop. Exit codes are the same as for `oversight run`.
-    """
+    same command resumes after a stop. Exit codes are the same as for `oversight run`."""
     from .serving import Seats, judged_by_persons, run_with_persons
 
     text = consent_text(consent) if consent else ""
@@ -159,8 +158,7 @@ def export(run: Path = RUN, output: Path = output()) -> None:
 
     Each line is one rater's judgement of one transcript: problem, values of its answers, the row as
     setting, the world, and the belief before, if it was asked for. Raters have pseudonyms made for
-    this run alone; withdrawn raters are left out.
-    """
+    this run alone; withdrawn raters are left out."""
     from .results import judgements
 
     lines = list(judgements(run))
@@ -180,8 +178,7 @@ def withdraw(
     Answered tasks stay answered, and go to nobody else. With --erase, the answers are deleted from
     the journal, the record, the outcomes based on them and the store of RUN, and other raters get
     the tasks; packs made later hold none. While RUN is served, raters leave by a link on their
-    first page; record, outcomes and store follow when it ends.
-    """
+    first page; record, outcomes and store follow when it ends."""
     from .serving import delete_from_run
 
     folder = run / PERSONS

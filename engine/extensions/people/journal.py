@@ -2,8 +2,7 @@
 
 The journal holds each task given and each answer, as events of the run. A rater's history follows
 from it. A rater reads that an answer is saved once its event is durable. A reply that was not yet
-in the store when a process was killed is made again from the journal.
-"""
+in the store when a process was killed is made again from the journal."""
 
 import secrets
 from collections.abc import Iterable, Iterator, Mapping

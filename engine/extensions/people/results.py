@@ -53,8 +53,7 @@ class PeopleJudged(JudgementSource):
 
     A transcript of a finished run has its row as `setting`, and was judged in the world of the
     argued answer. A sweep with people in its roles has one verdict for all worlds. `repeat` is the
-    address of the request that shows the transcript.
-    """
+    address of the request that shows the transcript."""
 
     def holds(self, path: Path) -> bool:
         return is_run(path) and (path / PERSONS).is_dir()
@@ -190,8 +189,7 @@ class People(Analysis):
     Shows Krippendorff's alpha of the likeliest answers and of the probabilities. For each rater it
     shows Brier score, accuracy, calibration and the effect of the transcript; for finished
     transcripts, also the verdicts of the run's judge. RUN may also be a study's folder or a
-    judgement table; then it compares the judges of each transcript.
-    """
+    judgement table; then it compares the judges of each transcript."""
 
     columns: Mapping[str, str] = COLUMNS
 

@@ -1,8 +1,7 @@
 """People in the roles of a sweep, and people who judge the finished transcripts of a run.
 
 The transcripts of a run come from its store, in the words that its judge read. People's answers are
-stored like any reply, and do not change the scores of the run.
-"""
+stored like any reply, and do not change the scores of the run."""
 
 import asyncio
 from collections import Counter

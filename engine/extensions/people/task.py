@@ -2,8 +2,7 @@
 
 A person reads the same words as a model, and answers in the form that the role asks for:
 percentages, a label, the fields of a form, or a speech. So a person fits into any role of any
-mechanism, and the answer is a reply like any other.
-"""
+mechanism, and the answer is a reply like any other."""
 
 import hashlib
 import math
@@ -100,8 +99,7 @@ class Moment:
 class PersonTask:
     """One call as a person reads it: nothing but its prompt.
 
-    Thousands may wait at one time, so parts of the prompt are parsed on each use.
-    """
+    Thousands may wait at one time, so parts of the prompt are parsed on each use."""
 
     call: Call
 

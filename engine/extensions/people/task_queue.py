@@ -235,8 +235,7 @@ class TaskQueue(Provider):
     and to the process that holds the lock of the run's `persons` folder. Each event is in the
     journal before it takes effect.
 
-    A stop ends every wait with its Halt. Nothing is lost: answers are in the journal.
-    """
+    A stop ends every wait with its Halt. Nothing is lost: answers are in the journal."""
 
     def __init__(
         self,

@@ -1,7 +1,6 @@
 """`oversight plan`: calls, cost and time of a sweep, before anything is sent.
 
-`--prompts` prints the prompts of every seat, by walking the rows with simulated replies.
-"""
+`--prompts` prints the prompts of every seat, by walking the rows with simulated replies."""
 
 import asyncio
 from collections.abc import Iterable
@@ -185,8 +184,7 @@ def command(
 
     --rehearse runs the sweep instead, against a server on this machine with the latency, limits and
     faults of the profile; simulated models answer, and your store and your runs are not touched. In
-    batches, the server plays the vendors' batch endpoints too.
-    """
+    batches, the server plays the vendors' batch endpoints too."""
     if (problem or protocol) and not with_prompts:
         raise click.UsageError("PROBLEM and --protocol are for --prompts")
     if pilot is not None and apart.contrast is None and is_table(Path(pilot)):

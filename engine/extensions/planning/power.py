@@ -1,8 +1,7 @@
 """Power analysis: questions and dollars needed to detect a difference between two rows.
 
 The spread of the difference comes from a pilot run with the two rows, or is the largest that the
-range of the score allows. Formulas: `oversight.engine.analysis.scoring.power`.
-"""
+range of the score allows. Formulas: `oversight.engine.analysis.scoring.power`."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -373,8 +373,7 @@ def command(
     SWEEP: each of its models is asked for one token, and its calls are checked against the model's
     abilities; logprobs, schemas and tools are tried with one small call each, where the sweep needs
     them. The vendors' lists of models are read, at no cost. MODEL: check only these, such as
-    `openai/gpt-6-luna`. With neither, list which keys are set. Exit code 1 if a check fails.
-    """
+    `openai/gpt-6-luna`. With neither, list which keys are set. Exit code 1 if a check fails."""
     variables = environment(Path())
     if len(targets) == 1 and Path(targets[0]).suffix in (".yaml", ".yml"):
         findings = asyncio.run(_sweep(open_sweep(Path(targets[0]), overrides), variables))

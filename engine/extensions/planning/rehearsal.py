@@ -1,8 +1,7 @@
 """`oversight plan --rehearse`: a whole sweep against a server on this machine, without a key.
 
 The server has the latency, limits and faults of a profile, and simulated models answer, in another
-process. Store and run folder are temporary.
-"""
+process. Store and run folder are temporary."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

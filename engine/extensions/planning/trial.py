@@ -2,8 +2,7 @@
 
 The problem runs on simulated models, on one that says the same for every side, on one that answers
 badly in every way that models do, and on one without credit. All mistakes are listed at once, each
-with the author's line.
-"""
+with the author's line."""
 
 import asyncio
 import gc
@@ -449,8 +448,7 @@ def command(
     --set rounds=3 overrides a setting of the class; with a section's name before it, one of the
     sweep that tries it.
 
-    Exit codes: 0 no problems found, 1 at least one.
-    """
+    Exit codes: 0 no problems found, 1 at least one."""
     result = tried(subject, overrides)
     fine, trial = not result.mistakes, result.trial
     prompts = asyncio.run(prompts_read(trial.sweep)) if trial is not None and fine else []

@@ -1,8 +1,7 @@
 """The store that several machines reach: replies in one table of PostgreSQL.
 
 The first value of a key stays. If the server restarts, the store waits for it and repeats each
-write that was not acknowledged; repeating one changes nothing.
-"""
+write that was not acknowledged; repeating one changes nothing."""
 
 import re
 import threading

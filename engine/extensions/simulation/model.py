@@ -23,8 +23,7 @@ class SimModel(SimulatedModel):
     """A model that does not think: how it speaks and how it judges are set, in nats of log odds.
 
     The same model may sit in any seat: `persuasion` and `honesty_gap` matter when it argues for an
-    answer, `insight` and `muddle` when it judges, the rest always.
-    """
+    answer, `insight` and `muddle` when it judges, the rest always."""
 
     persuasion: float = 1.0
     """Nats by which one of its speeches moves a simulated judge toward the answer argued for."""

@@ -3,8 +3,7 @@
 A simulated speaker states the strength of its speech in the first word; a simulated judge adds up
 the stated strengths and its own leaning to the truth, and answers in the format asked for. All
 randomness comes from the call's address, so a reply is a function of the call, the model's
-parameters and the truth: the same in every process, on every machine, in any order.
-"""
+parameters and the truth: the same in every process, on every machine, in any order."""
 
 import asyncio
 import hashlib
@@ -37,8 +36,7 @@ MAX_PARSED_QUESTIONS = 512
 class SimProvider(SimulatedModels):
     """An `Ask` with the simulated models of one sweep, which know the truth of its questions.
 
-    Raises: ModelNotFound for an undefined model, InvalidRequest for an unknown question.
-    """
+    Raises: ModelNotFound for an undefined model, InvalidRequest for an unknown question."""
 
     def __init__(self, world: GroundTruth, models: Mapping[str, SimModel] = PRESETS) -> None:
         """models: by full name, `sim/NAME`."""

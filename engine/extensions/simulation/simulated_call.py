@@ -1,8 +1,7 @@
 """A call to a simulated model, parsed, and its reply: a speech, a form, or a verdict as
 percentages, probabilities, candidate tokens or a vote.
 
-Only simulated models know the truth of the question that a prompt asks.
-"""
+Only simulated models know the truth of the question that a prompt asks."""
 
 import math
 import re

@@ -1,8 +1,7 @@
 """Speeches and forms of simulated models.
 
 A speech opens with its strength, then comes plausible filler. A form is told by its JSON Schema,
-and filled with values that fit it.
-"""
+and filled with values that fit it."""
 
 import math
 import re

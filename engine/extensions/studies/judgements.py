@@ -31,8 +31,7 @@ INFO = "study.json"
 class StudyJudgements(JudgementSource):
     """The judgements of a study folder, on conversations that its own figures count.
 
-    Judgements that these figures leave out are aside, under their mode.
-    """
+    Judgements that these figures leave out are aside, under their mode."""
 
     def holds(self, path: Path) -> bool:
         return (path / INFO).is_file()

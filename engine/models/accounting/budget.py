@@ -1,7 +1,6 @@
 """The budget of a run, and the quarantine of malformed answers that were paid for.
 
-A budget counts dollars, or tokens, each as one, where no price is known.
-"""
+A budget counts dollars, or tokens, each as one, where no price is known."""
 
 import logging
 import math
@@ -24,8 +23,7 @@ class Budget:
     """The dollars, or tokens, of a run, shared by its models.
 
     The worst case of a call is reserved before it is sent and settled when it completes. Spending
-    never exceeds the cap, except by calls that cost more than their worst case.
-    """
+    never exceeds the cap, except by calls that cost more than their worst case."""
 
     def __init__(
         self, cap: float, spent: float = 0.0, unconfirmed: float = 0.0, *, tokens: bool = False
@@ -136,8 +134,7 @@ MAX_BODIES = 200
 class Quarantine:
     """A folder of malformed bodies, one file each, created with the first one.
 
-    Files are named by number, model and address of the call. They are never read back.
-    """
+    Files are named by number, model and address of the call. They are never read back."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

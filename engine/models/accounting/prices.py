@@ -1,8 +1,7 @@
 """Prices of tokens in dollars by model.
 
 They come, in this order, from a price file of the user, from data/prices.toml, and from the package
-genai-prices, which is imported only for other models.
-"""
+genai-prices, which is imported only for other models."""
 
 import math
 import re

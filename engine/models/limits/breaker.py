@@ -1,7 +1,6 @@
 """Circuit breaker: when to stop asking a server that fails, to probe it, and to end the run.
 
-Also the tries of one call: failures by kind of fault, and the wait until the next try.
-"""
+Also the tries of one call: failures by kind of fault, and the wait until the next try."""
 
 import re
 from collections import deque
@@ -43,8 +42,7 @@ class Breaker:
     """Closed while a model answers; open when it fails; then one probe at a time.
 
     Reads no clock: callers pass the loop time (s). The time at which a call was sent distinguishes
-    the probe from calls that were in flight when the breaker opened.
-    """
+    the probe from calls that were in flight when the breaker opened."""
 
     def __init__(self, give_up: float = GIVE_UP) -> None:
         """give_up: seconds without any answer until the run gives up."""

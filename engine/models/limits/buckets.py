@@ -80,8 +80,7 @@ class Bucket:
     aiolimiter's queue serves small amounts first and would starve large ones. So callers queue at a
     gate, and only the first one waits for the limiter, in portions of half a window. (With whole
     windows, the delay of each wake-up would be lost.) A caller that is alone takes a whole portion
-    even if it needs less: the next ones find the rest and pass the gate.
-    """
+    even if it needs less: the next ones find the rest and pass the gate."""
 
     def __init__(self, per_minute: float, stop_token: StopToken, *, least: float = 0.0) -> None:
         """least: minimum units that may be spent at one moment. It is 1 for requests: otherwise

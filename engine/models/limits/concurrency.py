@@ -30,8 +30,7 @@ class AdaptiveConcurrency:
     """Slots of one model: additive increase, multiplicative decrease, up to a ceiling.
 
     Held only around the wire. Without a ceiling the width is unlimited until a fault, and again
-    once twice as many calls were in flight without another.
-    """
+    once twice as many calls were in flight without another."""
 
     def __init__(
         self, ceiling: int | None, least: float = 1.0, start: float = float(START)
@@ -137,8 +136,7 @@ class ConcurrencySearch(AdaptiveConcurrency):
     together take much less.) A missed deadline narrows like an overload, and ends the first round
     or a try.
 
-    If a server states its load, no trial is needed: see `load_stated`.
-    """
+    If a server states its load, no trial is needed: see `load_stated`."""
 
     def __init__(self) -> None:
         super().__init__(None)
@@ -256,8 +254,7 @@ class ConcurrencySearch(AdaptiveConcurrency):
 class Connections:
     """The connections of a provider: one per call in flight, shared by its models.
 
-    Free ones go to the model whose call has waited longest.
-    """
+    Free ones go to the model whose call has waited longest."""
 
     def __init__(self, most: float = math.inf) -> None:
         self.most = most
@@ -293,8 +290,7 @@ class AdmissionGate:
     short.
 
     A waiting call holds no slot and no dollars. Nothing is awaited between the last check and the
-    moment the call is sent.
-    """
+    moment the call is sent."""
 
     def __init__(
         self,

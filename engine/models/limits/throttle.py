@@ -106,8 +106,7 @@ class Throttle:
         that were refused together. It shrinks with the fraction of refusals: if they come by
         chance, a longer pause is lost time. Of calls that were in flight together, only the first
         counts. Returns True, once for all of them, if the fraction of refusals calls for fewer in
-        flight.
-        """
+        flight."""
         self._share += (1.0 - self._share) * SHARE_WEIGHT
         # Refusals return sooner than answers: at the end of a burst the fraction is too high.
         storm = sent >= self._cut_at and self._share > STORM_SHARE

@@ -1,8 +1,7 @@
 """A cell as rows of `cells`, `asked`, `turns` and `judgements`, and back.
 
 A reply is stored once, with its call. The text of a turn or judgement is stored only where it
-differs from the call's.
-"""
+differs from the call's."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter

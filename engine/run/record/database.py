@@ -69,8 +69,7 @@ class RunDatabase(RunTables):
     """Writes a run. Everything is in the file once a method returns: kill -9 loses none.
 
     Threads may share it: one writes at a time. RunFolderError for a file that cannot be written or
-    is not ours. Cells of a failed `write` are not in the file, and may be written again.
-    """
+    is not ours. Cells of a failed `write` are not in the file, and may be written again."""
 
     def __init__(self, folder: Path) -> None:
         """Open the run in a folder that this process has locked; there need be none yet."""

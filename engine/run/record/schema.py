@@ -7,8 +7,7 @@ a lost row is noticed too.
 
 RunFolderError
 ├── NotOfThisFormat   the file is not a run database, or another version of this program wrote it
-└── RunDamaged        it is torn, truncated or overwritten
-"""
+└── RunDamaged        it is torn, truncated or overwritten"""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence

@@ -77,8 +77,7 @@ class RecordedCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class RecordedJudgement(msgspec.Struct, frozen=True, gc=False):
     """An intermediate judgement: of a draft, after a round, or of a statement.
 
-    `Verdict.judgements` holds the final ones.
-    """
+    `Verdict.judgements` holds the final ones."""
 
     role: str
     """Purpose: `rate` for a draft, `judge` for an intermediate belief."""

@@ -106,8 +106,7 @@ class Report:
     def table(self, format: str = "text", *, measures: bool = False) -> str:
         """The report as `text`, `markdown`, `json`, `latex` or `csv`.
 
-        measures: add the secondary measures, which JSON and CSV always have.
-        """
+        measures: add the secondary measures, which JSON and CSV always have."""
         return report(self.results, format, measures=measures)
 
     def frames(self) -> "dict[str, pa.Table]":
@@ -115,8 +114,7 @@ class Report:
         `calls`.
 
         `table.to_pandas()`, `polars.from_arrow(table)` and DuckDB take them as they are. Raises:
-        UsageError without the extra `frames`.
-        """
+        UsageError without the extra `frames`."""
         run = self.reader
         return arrow_frames(FrameSource(run, run.prices, score=self.results.score))
 
@@ -140,8 +138,7 @@ class Report:
         problem_or_cell: an id. protocol, agent, judge: parts of the row's names. width: of the
         text, in characters; None for the terminal's.
 
-        Raises: UsageError if nothing fits; RunFolderError if the run folder has no record.
-        """
+        Raises: UsageError if nothing fits; RunFolderError if the run folder has no record."""
         run, score = self.reader, self.results.score
         place = fullest(run, locate(run, problem_or_cell, Parts(protocol, agent, judge), draw))
         row, about = run.sweep.rows[place.row], run.problems[place.problem]
@@ -203,8 +200,7 @@ class Sweep:
     ) -> "Sweep":
         """Read a sweep file. UsageError, with file and line, for all that is wrong.
 
-        set: overrides, as `"agents.temperature=0.7"`. limit: number of problems, from the first.
-        """
+        set: overrides, as `"agents.temperature=0.7"`. limit: number of problems, from the first."""
         return cls(read_sweep_file(Path(path), set, limit), Path(path))
 
     @property
@@ -235,8 +231,7 @@ def open_run(run: Path | str, *, score: str = "brier") -> Report:
     """A run that was made before, by `run` or the command line.
 
     run: a run folder, or the beginning of the name of one in `runs/`. Nothing but the folder is
-    read: no code is imported. Raises: RunFolderError if none or several fit, or it is damaged.
-    """
+    read: no code is imported. Raises: RunFolderError if none or several fit, or it is damaged."""
     reader = RunReader(folder_named(str(run)))
     return Report(read_rows(reader).results(score), reader.folder)
 
@@ -275,8 +270,7 @@ async def run_async(settings: PythonRun) -> Report:
 
     Raises, before the first call: UsageError for settings out of range and for a sweep that cannot
     be run, ValueError for a problem or a name that cannot be one, RunFolderError for the folder of
-    another sweep.
-    """
+    another sweep."""
     return await _run(settings)
 
 
@@ -350,8 +344,7 @@ def compare(
     """Contrasts of the rows of one run, or of the common rows of two runs: first minus second.
 
     The parameters are the same as in `oversight compare`; a contrast is `"debate - consultancy"`.
-    Raises: UsageError for unknown names, and for baseline, pairs or group with two runs.
-    """
+    Raises: UsageError for unknown names, and for baseline, pairs or group with two runs."""
     how = Compare(
         baseline=baseline,
         pairs=pairs,
@@ -369,8 +362,7 @@ def measure(run: Compares, name: str, *, score: str = "brier", **settings: Any) 
     """The finding of an analysis, as `oversight measure NAME` prints it.
 
     name: of an analysis, or `my_file.py:MyAnalysis`. settings: its options, with `_` for `-`.
-    Raises: UsageError for an unknown name, or if the run does not suit the analysis.
-    """
+    Raises: UsageError for an unknown name, or if the run does not suit the analysis."""
     kind, rows = analysis(name), _rows(run)
     names = [option.name for option in fields(kind)]  # type: ignore[arg-type]  # a dataclass
     if wrong := [option for option in settings if option not in names]:
@@ -406,8 +398,7 @@ def plot(
     rows to show. store: where the replies are, if not in the run's own store; only `frontier` reads
     it. by: with asd, lift and jse, what rows are averaged by. captioned: with a caption below it:
     n, the intervals and whether models are simulated. Raises: UsageError, with the fix, for a
-    picture that cannot be drawn.
-    """
+    picture that cannot be drawn."""
     from ...analysis.pictures.painting import draw
 
     with ExitStack() as opened:

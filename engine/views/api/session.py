@@ -62,8 +62,7 @@ async def asking(
 
     problems: those whose answers simulated models know. models, providers: as in a sweep file.
     max_cost: limit in dollars. A call raises UsageError if its model needs a key that is not set,
-    a Halt once the models can be asked nothing more, and the errors of `Cache`.
-    """
+    a Halt once the models can be asked nothing more, and the errors of `Cache`."""
     variables = environment(Path())
     document = Document("Python", "", {}, {})
     check_names(document, models or {}, providers or {})

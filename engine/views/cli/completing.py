@@ -1,7 +1,6 @@
 """Completions for TAB: runs, sweep files, and the problems and cells of a run.
 
-No message can be printed in the middle of a line: after an error, nothing is offered.
-"""
+No message can be printed in the middle of a line: after an error, nothing is offered."""
 
 from collections.abc import Iterator
 from glob import escape, glob

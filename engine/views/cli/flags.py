@@ -1,8 +1,7 @@
 """Commands of click from declarations: parameters of functions, and dataclasses of settings.
 
 Parameters that several commands share are declared once, with one help text. A command takes them
-as defaults: `def command(run: Path = RUN, score: str = SCORE)`.
-"""
+as defaults: `def command(run: Path = RUN, score: str = SCORE)`."""
 
 import inspect
 import math

@@ -51,8 +51,7 @@ class NamedGroup(click.Group):
     """A group that lists the first sentence on each command whole; click cuts it to one line.
 
     modules: names of commands that lie in modules so called; imported when they are called.
-    path: the words of the group itself; commands that are registered under them are its own too.
-    """
+    path: the words of the group itself; commands that are registered under them are its own too."""
 
     def __init__(
         self, *args: Any, modules: Collection[str] = (), path: str | None = None, **others: Any
@@ -167,8 +166,7 @@ def oversight() -> None:
     """Benchmark oversight protocols: how well can a weak judge check a strong agent?
 
     A SWEEP is a YAML file: problems, agents, judges and protocols. A RUN is a run folder, the
-    beginning of the name of one in runs/, or the sweep file that it was made from.
-    """
+    beginning of the name of one in runs/, or the sweep file that it was made from."""
 
 
 def main() -> None:

@@ -67,8 +67,7 @@ def policy(connects: bool, shared: bool = False, sheets: tuple[str, ...] = EVERY
     """The Content-Security-Policy: our own styles and scripts by their hashes, and nothing else.
 
     connects: pages of a server, which may send forms to it and listen to its events. shared: pages
-    of a site, whose styles, scripts and texts lie in the same folder, on a disk or a web server.
-    """
+    of a site, whose styles, scripts and texts lie in the same folder, on a disk or a web server."""
     sources = {
         ending: "'self' file:"
         if shared

@@ -385,8 +385,7 @@ def _cell(
 def shown_chart(chart: Chart, links: Mapping[str, str]) -> ShownChart:
     """A chart in as many frames as it needs: one per protocol where each row is a series.
 
-    links: by the name of a row, a series or a point.
-    """
+    links: by the name of a row, a series or a point."""
     spots = sum(len(series.points) for series in chart.series if not series.joined)
     together = spots > MOST_SPOTS and not chart.square
     framed: dict[str, list[Series]] = {}

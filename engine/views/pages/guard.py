@@ -80,8 +80,7 @@ def guard(
 
     rules: as they are now. port: where the server listens. A request by another name than the
     server's own is refused: a page elsewhere may have had that name point here (DNS rebinding).
-    A request that changes anything must name an origin of ours.
-    """
+    A request that changes anything must name an origin of ours."""
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:

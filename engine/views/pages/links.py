@@ -1,8 +1,7 @@
 """The pages of a run: their paths, parameters and functions, and links to them.
 
 The server answers by this table, and a site is written by it. Modules of
-pages are imported with the first request.
-"""
+pages are imported with the first request."""
 
 import importlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -170,8 +169,7 @@ Key: TypeAlias = tuple[str, frozenset[tuple[str, object]]]
 class Links:
     """Links from one page to others of the same run; empty for a page that does not exist.
 
-    This class is for a page without others, as in a notebook: all links are empty.
-    """
+    This class is for a page without others, as in a notebook: all links are empty."""
 
     connects = False
     """Whether pages may send requests while they are open."""

@@ -1,8 +1,7 @@
 """Markdown and LaTeX of models as markup from a fixed list of tags.
 
 Links, images, entities and HTML stay as they are typed, so no address comes from a text. A text
-that loses a letter when it is rendered, such as a table row that is too long, is shown raw.
-"""
+that loses a letter when it is rendered, such as a table row that is too long, is shown raw."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache

@@ -116,8 +116,7 @@ class SearchedTexts:
     """The texts of a site's transcripts, in files that its page of search loads.
 
     A page opened from disk may load only scripts of its folder. So each file is a call of a
-    function with its texts, packed.
-    """
+    function with its texts, packed."""
 
     def __init__(self) -> None:
         self.files: list[str] = []

@@ -102,8 +102,7 @@ class Server(ABC):
 def own_address(everywhere: str) -> str:
     """An address by which others reach this machine; loopback where it has no other.
 
-    everywhere: `0.0.0.0` or `::`, on which a server listens.
-    """
+    everywhere: `0.0.0.0` or `::`, on which a server listens."""
     family, elsewhere = (
         (socket.AF_INET6, "2001:db8::1") if ":" in everywhere else (socket.AF_INET, "192.0.2.1")
     )

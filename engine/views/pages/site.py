@@ -59,8 +59,7 @@ def telling(run: RunReader, most: int | None) -> list[Place]:
     """The transcripts of a site: failed first, then flagged, then the largest ASD.
 
     At most a third failed, and a third are flagged. Half of the rest has the lowest ASD, and half
-    the highest. most: None for all.
-    """
+    the highest. most: None for all."""
     every = Transcripts(run, read_rows(run), "brier")
     if most is None:
         return _placed(every, np.flatnonzero(every.ended).tolist())
@@ -99,8 +98,7 @@ def write_site(
     most: number of readings, the most telling ones; None for all. calls: with requests and
     replies. notes: with the notes of people. on_progress: called with the numbers of
     written readings and of all. UsageError if the folder holds something other than a site,
-    RunFolderError if it cannot be written.
-    """
+    RunFolderError if it cannot be written."""
     with _staged(to) as stage:
         return _write(run, stage, most, calls, notes, on_progress)
 

@@ -303,8 +303,7 @@ def read(
 def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
     """The end of each world with its calls, or why it has none.
 
-    requests: also read requests and replies from the store.
-    """
+    requests: also read requests and replies from the store."""
     cells = run.cells(run.worlds(place))
     prices = run.prices
     # Worlds share calls.
@@ -334,8 +333,7 @@ def reading_page(
     """One page of a reading. ends: the result of `ends_of`.
 
     page: of the turns, from 0. probes: P(a best answer) by turns heard, by place of the cell.
-    apart: show each world in a column, although all share their turns.
-    """
+    apart: show each world in a column, although all share their turns."""
     row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
     cells, beliefs = run.worlds(place), probes or {}
     recorded = run.records(cells)

@@ -1,6 +1,5 @@
 """Documents: errors name their place, and settings without meaning name the fix.
-Parameters of requests: from the sweep file to the body, or refused with file and line.
-"""
+Parameters of requests: from the sweep file to the body, or refused with file and line."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,7 @@
 """Agents: their calls, and the computations of a side as others see them.
 
 Tools: results, the bounds of a loop of tool calls, and the text that others see of them. Code of a
-model has no effect except its result, which contains no text of the model.
-"""
+model has no effect except its result, which contains no text of the model."""
 
 import asyncio
 import math

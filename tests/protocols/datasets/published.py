@@ -1,7 +1,6 @@
 """GSM8K for tests: a sample of our own, and the published files, loaded once a session.
 
-Those are looked for in the folder that OVERSIGHT_GSM8K names, or else next to the checkout.
-"""
+Those are looked for in the folder that OVERSIGHT_GSM8K names, or else next to the checkout."""
 
 import os
 from functools import cache

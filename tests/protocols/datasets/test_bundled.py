@@ -1,6 +1,5 @@
 """The problems that come with the program: sound arithmetic, honest form, real evidence; loaders by
-name, what a data set holds and shares with another, and what is proposed of it.
-"""
+name, what a data set holds and shares with another, and what is proposed of it."""
 
 import re
 from collections import Counter

@@ -3,8 +3,7 @@
 GSM8K: which pairs are made of it, and that their form does not tell which is true; solutions in
 one format, whoever wrote them.
 
-On a sample of our own in the same format and, in the campaign, on the published files.
-"""
+On a sample of our own in the same format and, in the campaign, on the published files."""
 
 import json
 import math

@@ -1,6 +1,5 @@
 """Every loader reads or refuses files as in `loaded.md`. Problems in our own format are read,
-refused with reasons, written and read again.
-"""
+refused with reasons, written and read again."""
 
 import csv
 import gzip

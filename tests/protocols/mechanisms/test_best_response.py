@@ -3,8 +3,7 @@ wins if any one rule is missing.
 
 The search tries every split of a claim of a formal domain and every pick, or every list of
 statements that the prover may commit to and every challenge, lists that are too long included. See
-tests/formal.py and tests/best_response.py.
-"""
+tests/formal.py and tests/best_response.py."""
 
 import re
 from collections.abc import Callable
@@ -129,8 +128,7 @@ async def prover_estimator(
     """ASD with the best liar and the honest prover, and the number of plays.
 
     forgetful: the rest of a play depends only on its current call, which holds for one split whose
-    last entry says how many are needed.
-    """
+    last entry says how many are needed."""
     ask = Exact(instance)
     honest, _ = await verdict(protocol, instance, instance.right, lambda call: None, ask)
     moves = splitting(instance, protocol.subclaims + (protocol.depth == 1), protocol.depth)

@@ -2,8 +2,7 @@
 
 The liar tries every sequence of its moves: plain lies, forged tags, words that break one reader or
 another, silence, and unreadable forms. The other players behave as the claim assumes. Readers obey
-everything that is among their instructions or comes from the judge.
-"""
+everything that is among their instructions or comes from the judge."""
 
 import math
 import re

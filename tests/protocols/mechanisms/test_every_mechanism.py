@@ -4,8 +4,7 @@ readers (`calls.md`, one row below each heading), and the effects of broken repl
 In `calls.md` each reply is derived from the number of its call, and stands for it wherever it is
 heard. For broken replies, all players answer at random depending on the prompt, judges in tenths.
 Each reply of a world is then broken, alone and with all others of its task. The original verdict
-must lie within the bounds of the broken world, so that nobody gains.
-"""
+must lie within the bounds of the broken world, so that nobody gains."""
 
 import asyncio
 import hashlib

@@ -1,8 +1,7 @@
 """Liars and judges that broke a mechanism at its default settings, each planted here once.
 
 Each test states the liar's strategy and its present result. The gain is the belief in the wrong
-answer above the level that its argument deserves.
-"""
+answer above the level that its argument deserves."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

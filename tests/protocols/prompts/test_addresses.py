@@ -2,8 +2,7 @@
 
 Each line of `addresses.txt` has a set, an example, a protocol, the number of distinct calls in its
 rows with the first agent, and a digest of their addresses. The lines of `advocacy-2026-11` must
-never change, since stores hold replies under these addresses.
-"""
+never change, since stores hold replies under these addresses."""
 
 import hashlib
 from pathlib import Path

@@ -4,8 +4,7 @@ every mechanism sees others' texts as data, with a warning.
 Every writer writes an attack: a text that closes the tags around it, and then gives instructions.
 Wherever it appears, it must be inside a data tag, above the instructions.
 
-Also the texts for every role: rules, blocks, marks of quotes.
-"""
+Also the texts for every role: rules, blocks, marks of quotes."""
 
 import asyncio
 import re

@@ -1,7 +1,6 @@
 """The workload of every client, so that all of them do the same.
 
-Only the standard library: a client runs in the environment of the measured program.
-"""
+Only the standard library: a client runs in the environment of the measured program."""
 
 import asyncio
 import gc
@@ -147,8 +146,7 @@ def main(**workloads: Callable[[Job], int]) -> None:
 
     A workload gives the number of calls that were answered. A small run of it comes first and is
     not counted: importing and making clients is measured elsewhere. `hits` and `replays` are
-    counted on their second pass, from the replies that the first one stored.
-    """
+    counted on their second pass, from the replies that the first one stored."""
     work, job = workloads[sys.argv[1]], Job(**json.loads(sys.argv[2]))
     work(replace(job, count=8, first=job.count, folder=os.path.join(job.folder, "warm-up")))
     job = replace(job, folder=os.path.join(job.folder, "measured"))
@@ -168,8 +166,7 @@ def _counted(work: Callable[[Job], int], job: Job) -> dict[str, object]:
     """Functions that a workload calls, in all its threads; a resumed coroutine counts as a call.
 
     python: functions written in Python. builtin: those written in C. kept: memory blocks that are
-    still allocated after it. places: Python calls by file and function.
-    """
+    still allocated after it. places: Python calls by file and function."""
     python: Counter[object] = Counter()
     builtin: Counter[str] = Counter()
 

@@ -2,8 +2,7 @@
 
 Each call has an address and one flight, waits for a slot, stands in a ledger that survives kill -9
 before it leaves and when it is back, has a deadline, is tried again, and is durable in a database
-before its text is handed out.
-"""
+before its text is handed out."""
 
 import asyncio
 import hashlib

@@ -1,7 +1,6 @@
 """Our own engine with everything on: addresses, durable store, limits, retries, ledger, outcomes.
 
-`calls` goes through `oversight.run`, `debates` through the command `oversight run`.
-"""
+`calls` goes through `oversight.run`, `debates` through the command `oversight run`."""
 
 import os
 import sqlite3

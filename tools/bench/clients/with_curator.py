@@ -1,7 +1,6 @@
 """Curator: an `LLM` over a data set with a row for each call, its limits far above the server's.
 
-It asks once for each row, so it has no chains.
-"""
+It asks once for each row, so it has no chains."""
 
 import os
 from importlib.util import find_spec

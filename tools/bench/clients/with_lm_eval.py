@@ -1,7 +1,6 @@
 """lm_eval: `generate_until` of its model `local-chat-completions`, which is what a task comes to.
 
-It takes all requests at once and gives all replies at once, so it has no chains.
-"""
+It takes all requests at once and gives all replies at once, so it has no chains."""
 
 import asked
 from lm_eval.api.instance import Instance

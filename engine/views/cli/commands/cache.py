@@ -88,8 +88,7 @@ class Selection:
 def command() -> None:
     """List, check, prune, export and import stored replies.
 
-    Commands that only read change nothing.
-    """
+    Commands that only read change nothing."""
 
 
 @command.adds("list")
@@ -236,8 +235,7 @@ def export(
 
     oversight cache import FILE reads it. The same replies give the same bytes. A reply of RUN that
     the store does not hold ends the export with exit code 2 and no file. Damaged replies of a store
-    are left out and named, with exit code 1; runs may go on meanwhile.
-    """
+    are left out and named, with exit code 1; runs may go on meanwhile."""
     if [run is not None, bool(selection), everything].count(True) != 1:
         raise click.UsageError(
             "choose the replies to export: RUN, or --all, or --model, --outcome, --older-than"
@@ -267,8 +265,7 @@ def import_(source: Path = argument(exists=True), store: str | None = STORE) -> 
 
     Each is checked first. Replies that the store already has stay as they are. A folder whose file
     is malformed is read as far as it can be. The replies are marked as imported, and runs that are
-    answered by them say so. Exit code 1 if anything had to be left out.
-    """
+    answered by them say so. Exit code 1 if anything had to be left out."""
     _tell(_merged(source, name := store_name(store), foreign=True), name)
 
 

@@ -38,8 +38,7 @@ def command(
     files or folders of them, as `oversight measure scores` reads them: logs of Inspect, samples of
     lm-eval, or tables. Rows of one task are compared, paired sample by sample.
 
-    Exit codes: 0 compared, 2 a flag or a run is wrong.
-    """
+    Exit codes: 0 compared, 2 a flag or a run is wrong."""
     if is_table(Path(one)) or is_scores(Path(one), dict(how.columns)):
         files = [Path(word) for word in (one, other) if word]
         tables = comparison_finding(compare_tables(files, how, score), short=not every)

@@ -32,8 +32,7 @@ def command(
     """Run a small sweep on simulated models: no key, no cost.
 
     --real asks a small real model instead, about passages that the agents read and the judge does
-    not.
-    """
+    not."""
     if real:
         if (require := entry(provider_of(MODEL)).require) is not None:
             require()

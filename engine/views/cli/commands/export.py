@@ -49,8 +49,7 @@ def tables(
 
     One file each for rows, cells, turns, judgements and calls, with failed and missing worlds, and
     a column for each setting in which rows differ. They are read from the record in RUN, which has
-    replies and no requests. Parquet needs the extra `frames`.
-    """
+    replies and no requests. Parquet needs the extra `frames`."""
     read = RunReader(run)
     price_list = (load_prices(prices) if prices else listed()).named(read.sweep.meanings)
     folder = output or run / "frames"
@@ -106,8 +105,7 @@ def plot(
 
     The file is a .pdf, .svg or .png, as the name given to -o ends, with its caption in a .txt of
     the same name. The same run gives the same bytes. With --data and without -o only the numbers
-    are written; that needs no matplotlib.
-    """
+    are written; that needs no matplotlib."""
     from ....analysis.pictures.kinds import caption as caption_of
     from ....analysis.pictures.kinds import data_of, pictured
     from ....run.reader import RunReader, origins

@@ -31,8 +31,7 @@ def command(
     """Write a commented sweep file to SWEEP. It runs as it is, on simulated models.
 
     An example may need a data set or keys; it says so itself. With --local it asks the first model
-    of an OpenAI-compatible server: llama.cpp, vLLM, Ollama, LM Studio.
-    """
+    of an OpenAI-compatible server: llama.cpp, vLLM, Ollama, LM Studio."""
     if example is not None and local is not None:
         raise UsageError("--example and --local exclude each other")
     if sweep.exists():

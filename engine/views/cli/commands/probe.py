@@ -47,8 +47,7 @@ def command(
     `oversight view` shows the answers next to each transcript. Replies are paid for and stored like
     any others; the beliefs are kept as events of RUN, and no score changes. The budget
     is for all probes of RUN. --dry-run prints the number of questions. The same command resumes
-    after a stop, and asks nothing twice.
-    """
+    after a stop, and asks nothing twice."""
     opened = open_run(run, user_file=sweep)
     opened.models.require_allowed(opened.sweep.models)
     cells = cells_with_verdict(opened.sweep, run, parts, problems)

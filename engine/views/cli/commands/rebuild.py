@@ -23,8 +23,7 @@ def command(
     First each recorded call is compared with its reply in the store: a file that can be read, and
     in which they agree, is left as it is. Else every cell is run again from the replies; name the
     store with --store if the run had another one than yours. The file before is kept as
-    damaged-run.db.
-    """
+    damaged-run.db."""
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         rebuilt = runner.run(rebuild(run, store, sweep))
     say(f"{run / RUN_DB} {rebuilt.wrong}")

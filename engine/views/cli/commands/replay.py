@@ -45,8 +45,7 @@ def command(
     reason, tokens and words. The first cell that differs is named, with
     the difference and the files whose code changed since, and the exit code is 1. A call that was
     never recorded ends the replay with exit code 5, naming the cell, the nearest recorded call and
-    the difference. If --set makes it another sweep, nothing is compared. Writes nothing.
-    """
+    the difference. If --set makes it another sweep, nothing is compared. Writes nothing."""
     run = run_named(run_word, overrides)
     own_sweep = sweep or (
         Path(run_word) if Path(run_word).is_file() and run != Path(run_word).parent else None

@@ -32,8 +32,7 @@ def command(
 
     Over 40 rows are averaged in groups, unless --all, --sort or --columns asks for rows. A PACK is
     read as the run inside it. Rows of several runs with one name stand one below the other;
-    `oversight compare` tests their differences. Exit code 1 if some of them cannot be read.
-    """
+    `oversight compare` tests their differences. Exit code 1 if some of them cannot be read."""
     format = format or ("latex" if how.table else "text")
     run, *others = runs
     if not others:

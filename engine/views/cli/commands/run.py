@@ -59,8 +59,7 @@ def command(
 
     Exit codes: 0 complete, 1 some cells failed, 2 the sweep file or a flag is wrong, 3
     stopped and resumable, 4 the budget is reached, 5 a replay met a call that was never recorded,
-    7 another process is running the folder, 130, 138 and 143 stopped by a signal.
-    """
+    7 another process is running the folder, 130, 138 and 143 stopped by a signal."""
     if settings.log_json:
         log_as_json()
     file = read_sweep_file(sweep, overrides, limit)

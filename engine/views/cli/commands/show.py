@@ -51,8 +51,7 @@ def command(
     """Print the transcript of one problem of RUN, one column per world, with the verdicts.
 
     CELL is the id of a problem, or of a cell as outcomes.jsonl has it. Everything is read from the
-    run folder: no code is run, no store is opened, nothing is sent.
-    """
+    run folder: no code is run, no store is opened, nothing is sent."""
     read = RunReader(run)
     if search:
         _search(read, search, parts, cell, limit, as_json)

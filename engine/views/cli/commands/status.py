@@ -26,8 +26,7 @@ def command(word: str | None = argument("[RUN|FOLDER]"), as_json: bool = JSON) -
 
     The list has the run folders in FOLDER (default: runs/), the newest first. A run is finished,
     running or stopped; the command that started it resumes it. Exit code 1 if one of them cannot be
-    read.
-    """
+    read."""
     place = RUNS if word is None else Path(word)
     if place == RUNS or (place.is_dir() and not is_run(place)):
         _list(place, as_json)

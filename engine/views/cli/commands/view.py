@@ -57,8 +57,7 @@ def command(
     a token, part of the address that is printed, is needed to see anything.
 
     With --write the pages become files. They load nothing from elsewhere, and contain model
-    output and your problems: check them before sharing.
-    """
+    output and your problems: check them before sharing."""
     if to is not None:
         _write_site(run_named(word or ""), to, store, settings)
         return

@@ -77,8 +77,7 @@ async def test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_sha
     that it lies, however often it is sent back; the judge believes at 0.9 what is argued for, or
     admitted. So Brier ASD is 0 if those 3 are dropped, 0.4 if they are kept, and lies between
     -0.005 and 0.495 whatever they would have been. Nobody else is marked: not who argues for the
-    truth, nor who lies straight.
-    """
+    truth, nor who lies straight."""
     honest = {1, 4, 10}
 
     def planted(call: Call) -> str:

@@ -1,7 +1,6 @@
 """Judgements from anywhere, against a published experiment (Michael et al. 2023, arXiv:2311.08702).
 
-Known truths. Skipped without its file, which this project does not contain.
-"""
+Known truths. Skipped without its file, which this project does not contain."""
 
 import json
 import lzma

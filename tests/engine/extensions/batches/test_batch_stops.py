@@ -1,6 +1,5 @@
 """Batches while a run stops, dies, resumes or gives up: none is lost or sent twice. Failing lines
-and batches: the cells that fail with them, and the faults that stop the run.
-"""
+and batches: the cells that fail with them, and the faults that stop the run."""
 
 import asyncio
 import time

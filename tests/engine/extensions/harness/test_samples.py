@@ -1,8 +1,7 @@
 """Samples of lm-evaluation-harness, as its version 0.4.13 wrote them.
 
 Two models answered six documents of one task, the first and the last of which are equal. Its own
-aggregates: 4/6 and 2/6 by the strict filter, 5/6 and 3/6 by the flexible one.
-"""
+aggregates: 4/6 and 2/6 by the strict filter, 5/6 and 3/6 by the flexible one."""
 
 import json
 import shutil

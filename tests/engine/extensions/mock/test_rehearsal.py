@@ -1,7 +1,6 @@
 """The rehearsal server, and its desk that takes batches, held against the vendors' own clients.
 
-They are imported where they are used: that takes a second, in which the unit ring is collected.
-"""
+They are imported where they are used: that takes a second, in which the unit ring is collected."""
 
 import asyncio
 import re

@@ -1,6 +1,5 @@
 """Over real HTTP to the rehearsal server, without a key: `oversight plan --rehearse`, `run` and
-`plan` in batches, and the first live run as `make first-live` has it.
-"""
+`plan` in batches, and the first live run as `make first-live` has it."""
 
 import asyncio
 import json

@@ -1,6 +1,5 @@
 """Plans: predicted calls compared with the calls of the run; prompt sets in sweep files, and the
-output of `oversight plan --prompts`.
-"""
+output of `oversight plan --prompts`."""
 
 import json
 from dataclasses import replace

@@ -1,7 +1,6 @@
 """Settings that vendors refuse or ignore are refused offline, before anything is sent; calls that
 pass the dry run are accepted by a server with the vendors' rules; and whether a server is the one
-asked for. The output of `oversight doctor` is in the sessions of the command line.
-"""
+asked for. The output of `oversight doctor` is in the sessions of the command line."""
 
 import json
 from pathlib import Path

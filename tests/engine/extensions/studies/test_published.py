@@ -1,8 +1,7 @@
 """A published experiment through the commands (Michael et al. 2023, arXiv:2311.08702). The
 figures were computed from its data without this program.
 
-Skipped without its files, which are not part of this project.
-"""
+Skipped without its files, which are not part of this project."""
 
 import json
 import shutil
