@@ -4,8 +4,6 @@ import asyncio
 import io
 from collections.abc import Callable
 
-import pytest
-
 from oversight.engine.display.progress import Clock, Snapshot, figures, progress
 from oversight.engine.display.throughput import lines
 from oversight.engine.errors import EngineError, Overloaded
@@ -103,26 +101,6 @@ def test_a_slow_start_has_no_forecast_before_twenty_calls_have_ended() -> None:
     assert not any(has_forecast for at, has_forecast in forecasts.items() if at < 45)
     assert log[40][1] == "0 failed · 0:40 elapsed"
     assert forecasts[50] and log[50][0] == "20 of 48 cells · 24 of about 48 calls (20 sent)"
-
-
-@pytest.mark.parametrize(
-    ("snapshot", "first", "second"),
-    [
-        (
-            Snapshot(552, 72, 0, 619, 1, 418, 200, expected=1656, elapsed=70, left=120),
-            "72 of 552 cells · 619 of about 1,656 calls (200 sent, 1 from cache, 418 reused)",
-            "0 failed · 1:10 elapsed · about 2:00 left",
-        ),
-        (Snapshot(40, 0, 0), "0 of 40 cells · 0 calls", "0 failed · 0:00 elapsed"),
-        (
-            Snapshot(2, 1, 1, 1, new=1, refused=3, spend="$1.20 of $5.00", elapsed=4000),
-            "1 of 2 cells · 1 call (1 sent)",
-            "1 failed · 3 refused · $1.20 of $5.00 · 1:06:40 elapsed",
-        ),
-    ],
-)
-def test_figures_take_two_lines_of_eighty_columns(snapshot: Snapshot, first: str, second: str):
-    assert figures(snapshot) == (first, second) and max(len(first), len(second)) <= 79
 
 
 def test_the_time_left_follows_the_rate_of_the_last_30_seconds() -> None:
