@@ -14,14 +14,7 @@ from oversight.cache.call import Ask, Call
 from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreFull
 from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
-from oversight.engine.errors import (
-    ContextLengthExceeded,
-    Interrupted,
-    InvalidRequest,
-    QuotaExhausted,
-    RunFolderError,
-    StoreFailed,
-)
+from oversight.engine import errors
 from oversight.engine.extensions.simulation import SimModel
 from oversight.engine.run.lanes import LANES_FROM_STORE, CellOutcome, attempt, attempt_noted
 from oversight.engine.stop import StopToken
@@ -87,11 +80,11 @@ def about(n: int) -> Callable[[Call], bool]:
     ("fault", "kind", "message"),
     [
         (Unreadable("no number", "gibberish", "c1"), "unreadable", "no number"),
-        (InvalidRequest("400: no such field"), "InvalidRequest", "400: no such field"),
-        (ContextLengthExceeded("9,000 of 8,000 tokens"), "ContextLengthExceeded",
+        (errors.InvalidRequest("400: no such field"), "InvalidRequest", "400: no such field"),
+        (errors.ContextLengthExceeded("9,000 of 8,000 tokens"), "ContextLengthExceeded",
          "9,000 of 8,000 tokens"),
         (ZeroDivisionError("division by zero"), "crash", "ZeroDivisionError: division by zero"),
-        (ExceptionGroup("two", [InvalidRequest("a"), KeyError("b")]), "InvalidRequest", "a"),
+        (ExceptionGroup("two", [errors.InvalidRequest("a"), KeyError("b")]), "InvalidRequest", "a"),
         (ExceptionGroup("in", [ExceptionGroup("in", [KeyError("b")])]), "crash", "KeyError: 'b'"),
     ],
 )  # fmt: skip
@@ -130,7 +123,7 @@ def test_text_that_cannot_be_written_is_replaced_in_a_failure(caplog):
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_a_halt_stops_all_lanes_and_cells_that_were_cut_have_no_outcome(grouped):
-    halt = QuotaExhausted("no credit")
+    halt = errors.QuotaExhausted("no credit")
     fault = ExceptionGroup("g", [KeyError(), ExceptionGroup("g", [halt])]) if grouped else halt
     ask = failing(about(2), fault)
     results, stop_token = ran(sweep(problems=50), ask, lanes=3)
@@ -143,7 +136,7 @@ def test_a_halt_lets_cells_under_way_end_whose_calls_are_answered():
 
     async def ask(call: Call) -> Reply:
         await asyncio.sleep(1)
-        stop_token.stop(Interrupted(2))
+        stop_token.stop(errors.Interrupted(2))
         await asyncio.sleep(1)
         return Reply(SURE)
 
@@ -154,7 +147,7 @@ def test_a_halt_lets_cells_under_way_end_whose_calls_are_answered():
 @pytest.mark.parametrize("fault", [StoreFull("no room"), DamagedEntry("k", "its checksum")])
 def test_a_store_that_cannot_serve_stops_the_run_and_fails_no_cell(fault):
     results, stop_token = ran(sweep(problems=9), failing(about(1), fault), lanes=1)
-    assert isinstance(stop_token.halt, StoreFailed) and str(fault) in str(stop_token.halt)
+    assert isinstance(stop_token.halt, errors.StoreFailed) and str(fault) in str(stop_token.halt)
     assert results.kinds == ["ok", "ok"]
 
 
@@ -163,12 +156,14 @@ def test_a_run_folder_that_takes_no_more_stops_the_run():
 
     def keep(cell: Cell, outcome: CellOutcome) -> None:
         if cell.place >= 2:
-            raise RunFolderError("outcomes.jsonl: No space left on device")
+            raise errors.RunFolderError("outcomes.jsonl: No space left on device")
         results(cell, outcome)
 
     ask = Scripted(lambda call: SURE)
     _, stop_token = ran(sweep(problems=50), ask, keep=keep)
-    assert isinstance(stop_token.halt, StoreFailed) and "No space left" in str(stop_token.halt)
+    assert isinstance(stop_token.halt, errors.StoreFailed) and "No space left" in str(
+        stop_token.halt
+    )
     assert sorted(results) == [0, 1] and len(ask.calls) <= 8
 
 
@@ -234,7 +229,7 @@ def test_signals_are_handled_even_if_every_cell_is_answered_at_once():
     stop_token, results = StopToken(), Kept()
 
     async def main() -> None:
-        asyncio.get_running_loop().call_later(0, stop_token.stop, Interrupted(2))
+        asyncio.get_running_loop().call_later(0, stop_token.stop, errors.Interrupted(2))
         cells, ask = sweep(problems=50).cells(), Scripted(lambda call: SURE)
         await run_cells(cells, ask, results, lanes=1, stop_token=stop_token)
 

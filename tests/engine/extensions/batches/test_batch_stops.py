@@ -10,21 +10,7 @@ import orjson
 import pytest
 
 from oversight import Call, Observer, Reply
-from oversight.engine.errors import (
-    AllRefused,
-    AuthenticationFailed,
-    Interrupted,
-    InvalidRequest,
-    Later,
-    ModelNotFound,
-    OutcomeUnknown,
-    Overloaded,
-    ProviderDown,
-    QuotaExhausted,
-    RateLimited,
-    RunFolderError,
-    StoreFailed,
-)
+from oversight.engine import errors
 from oversight.engine.extensions.batches import batches, endpoints, results
 from oversight.engine.extensions.batches import journal as batch_journal
 from oversight.engine.extensions.batches.batches import BatchRefused
@@ -43,11 +29,11 @@ async def test_batches_stay_out_after_a_stop_and_the_same_command_collects_them(
         loaded = bench.loaded(server.url)
 
         async def interrupted(seconds: float) -> None:
-            raise Interrupted(2)
+            raise errors.Interrupted(2)
 
         loaded.stop_token.sleep = interrupted
         stopped = await bench.run(server, loaded=loaded)
-        assert isinstance(stopped.halt, Interrupted)
+        assert isinstance(stopped.halt, errors.Interrupted)
         assert stopped.execution.pending == f"2 batches of {server.counts()['lines']} calls"
         assert stopped.account.sent == 0, "batches that are out are not paid yet"
         end_batches(server, BatchProfile())
@@ -58,7 +44,7 @@ async def test_no_wait_submits_and_exits(bench):
     live = await bench.live()
     async with bench.server(delay=60.0) as server:
         sessions = 0
-        while isinstance((went := await bench.run(server, no_wait=True)).halt, Later):
+        while isinstance((went := await bench.run(server, no_wait=True)).halt, errors.Later):
             sessions += 1
             end_batches(server)
         counted = server.counts()
@@ -79,7 +65,9 @@ async def test_live_run_collects_batches_that_are_out(bench):
     assert counted["ok"] + out == live.account.stored
 
 
-@pytest.mark.parametrize("fault", [None, Interrupted(2), Overloaded("409: it has ended")])
+@pytest.mark.parametrize(
+    "fault", [None, errors.Interrupted(2), errors.Overloaded("409: it has ended")]
+)
 async def test_batches_without_a_waiting_cell_are_cancelled_and_counted(bench, monkeypatch, fault):
     async def refused(endpoint: object, id: str) -> None:
         end_batches(server)
@@ -95,7 +83,9 @@ async def test_batches_without_a_waiting_cell_are_cancelled_and_counted(bench, m
             if fault is not None:
                 patched.setattr(ENDPOINTS[bench.vendor], "cancel", refused)
             went = await bench.run(server, loaded=loaded)
-        assert isinstance(fault, Interrupted) == bool(went.execution.pending) == bool(went.halt)
+        assert (
+            isinstance(fault, errors.Interrupted) == bool(went.execution.pending) == bool(went.halt)
+        )
         # Every cell has an outcome by now.
         went = await bench.run(server, batch=False)
         counted = server.counts()
@@ -117,12 +107,12 @@ async def test_batch_that_is_listed_late_counts_as_cost_until_it_is_found(bench,
     """It is neither asked again nor cancelled, even if the vendor's clock is hours ahead."""
     async with bench.server(deaf=1.0, delay=60.0, unlisted=3600.0, ahead=ahead) as server:
         went = await bench.run(server, no_wait=True)
-        assert isinstance(went.halt, Later)
+        assert isinstance(went.halt, errors.Later)
         owed = server.counts()["lines"]
         assert went.account.count("unconfirmed") == went.account.sent == owed
         assert went.account.unconfirmed > 0
         again = await bench.run(server, no_wait=True)
-        assert isinstance(again.halt, Later) and server.counts()["lines"] == owed
+        assert isinstance(again.halt, errors.Later) and server.counts()["lines"] == owed
         end_batches(server, BatchProfile(ahead=ahead))
         assert (await bench.whole(server)).account.unconfirmed == 0
 
@@ -133,20 +123,20 @@ A_DAY_LATER = BatchProfile(ahead=24 * 3600.0 + 300.0)
 
 async def test_unlisted_batch_is_freed_after_its_window(bench, monkeypatch):
     async def lost(*args: object) -> str:
-        raise OutcomeUnknown("the connection was reset")
+        raise errors.OutcomeUnknown("the connection was reset")
 
     async with bench.server() as server:
         with monkeypatch.context() as patched:
             patched.setattr(ENDPOINTS[bench.vendor], "create", lost)
             await bench.run(server, no_wait=True)
         out = await bench.run(server, no_wait=True)
-        assert isinstance(out.halt, Later) and "lines" not in server.counts()
+        assert isinstance(out.halt, errors.Later) and "lines" not in server.counts()
         server.desk.profile = A_DAY_LATER
         went = await bench.whole(server)
         assert (went.account.sent, went.account.unconfirmed) == (server.counts()["lines"], 0)
 
 
-@pytest.mark.parametrize("fault", [Overloaded, OutcomeUnknown])
+@pytest.mark.parametrize("fault", [errors.Overloaded, errors.OutcomeUnknown])
 async def test_batch_of_another_user_is_neither_adopted_nor_cancelled(bench, monkeypatch, fault):
     """A batch of the same age and size as ours, whose submission failed."""
     live = await bench.live()
@@ -223,14 +213,14 @@ async def test_batch_without_a_noted_id_is_found_and_not_paid_twice(bench, monke
 
     def torn(run, kind, event):
         if "submitted" in event:
-            raise RunFolderError("no room")
+            raise errors.RunFolderError("no room")
         add(run, kind, event)
 
     async with bench.server() as server:
         with monkeypatch.context() as patched:
             patched.setattr(batch_journal, "add_event", torn)
             stopped = await bench.run(server)
-        assert isinstance(stopped.halt, StoreFailed)
+        assert isinstance(stopped.halt, errors.StoreFailed)
         assert stopped.execution.pending == "1 submission of 3 calls without an answer"
         assert stopped.account.count("unconfirmed") == server.counts()["lines"] == 3
         went = await bench.whole(server)
@@ -242,7 +232,7 @@ async def test_collected_batch_is_entered_into_the_ledger_once(bench):
         await bench.run(server, no_wait=True)
         end_batches(server)
         half = await bench.run(server, no_wait=True)
-        assert isinstance(half.halt, Later)
+        assert isinstance(half.halt, errors.Later)
         before = half.account
         # A kill between the journal and the ledger.
         (half.folder / "ledger").unlink()
@@ -255,7 +245,7 @@ async def test_collected_batch_is_entered_into_the_ledger_once(bench):
 
 async def test_stop_does_not_wait_for_a_silent_vendor(openai, monkeypatch):
     def silent(*request: object) -> bool:
-        loaded.stop_token.stop(Interrupted(2))
+        loaded.stop_token.stop(errors.Interrupted(2))
         return True
 
     async with openai.server(delay=60.0) as server:
@@ -264,7 +254,7 @@ async def test_stop_does_not_wait_for_a_silent_vendor(openai, monkeypatch):
         monkeypatch.setattr(server.desk, "serve", silent)
         async with asyncio.timeout(PATIENCE):
             stopped = await openai.run(server, loaded=loaded)
-    assert isinstance(stopped.halt, Interrupted)
+    assert isinstance(stopped.halt, errors.Interrupted)
     assert stopped.execution.pending == out.execution.pending
 
 
@@ -283,11 +273,11 @@ async def test_unavailable_vendor_is_waited_for_once_for_all_batches(openai, mon
 
     monkeypatch.setattr(loaded.stop_token, "sleep", counted)
     down = await openai.run(server, loaded=loaded)
-    assert isinstance(down.halt, ProviderDown)
+    assert isinstance(down.halt, errors.ProviderDown)
     # It does not sleep past the limit.
     assert sum(waits) <= batches.GIVE_UP and down.execution.pending == out.execution.pending
-    with pytest.raises(ProviderDown, match="it asks to wait 2 hours"):
-        endpoints.backoff(1, RateLimited("429", 7_200.0))
+    with pytest.raises(errors.ProviderDown, match="it asks to wait 2 hours"):
+        endpoints.backoff(1, errors.RateLimited("429", 7_200.0))
 
 
 def test_batches_are_listed_and_cancelled_and_paid_replies_are_kept(tmp_path, monkeypatch):
@@ -356,10 +346,10 @@ async def test_unanswered_call_fails_its_cell_after_eight_batches(bench, fate):
 
 
 STOPS: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"garbled": 1.0}, ProviderDown, "cannot be read"),
-    ({"errored": 1.0}, AllRefused, "ended so"),
-    ({"locked": True}, AuthenticationFailed, "401"),
-    ({"fails": "billing_hard_limit_reached"}, QuotaExhausted, "billing_hard_limit_reached"),
+    ({"garbled": 1.0}, errors.ProviderDown, "cannot be read"),
+    ({"errored": 1.0}, errors.AllRefused, "ended so"),
+    ({"locked": True}, errors.AuthenticationFailed, "401"),
+    ({"fails": "billing_hard_limit_reached"}, errors.QuotaExhausted, "billing_hard_limit_reached"),
     ({"fails": "invalid_json_line"}, BatchRefused, "invalid_json_line"),
 ]
 
@@ -389,13 +379,13 @@ async def test_faults_of_a_vendor_stop_a_run_and_fail_no_cell(bench, monkeypatch
 @pytest.mark.parametrize(
     ("says", "halt"),
     [
-        ("Your credit balance is too low", QuotaExhausted),
-        ("The model gpt-0 does not exist", ModelNotFound),
+        ("Your credit balance is too low", errors.QuotaExhausted),
+        ("The model gpt-0 does not exist", errors.ModelNotFound),
     ],
 )
 async def test_lines_about_quota_or_model_stop_the_run(bench, says, halt):
     def answer(call: Call) -> Reply:
-        raise InvalidRequest(says)
+        raise errors.InvalidRequest(says)
 
     async with bench.server() as server:
         answers, server._answer = server._answer, answer

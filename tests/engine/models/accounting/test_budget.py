@@ -2,8 +2,6 @@
 
 import asyncio
 import random
-from dataclasses import replace
-from datetime import date
 from itertools import count
 
 import pytest
@@ -12,13 +10,12 @@ from oversight.cache.reply import Usage
 from oversight.engine import errors
 from oversight.engine.display.text import dollars
 from oversight.engine.extensions.mock import FaultKind
-from oversight.engine.models.accounting.budget import Budget, ModelBudget
+from oversight.engine.models.accounting.budget import Budget
 from oversight.engine.models.accounting.ledger import Accounting, UsageTotals
-from oversight.engine.models.accounting.prices import Price, PriceList, listed
+from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.sender import Sender
 from oversight.engine.stop import StopToken
-from oversight.engine.tokens import TokenEstimate
 from tests.lines import EACH_LINE, always, asked, rehearsed
 from tests.server import Server, call_of, sender
 from tests.virtual import now, run, virtually
@@ -181,56 +178,6 @@ async def test_costs_of_earlier_sessions_count():
         "budget reached: $0.9999 counted ($0.4999 of it unconfirmed) of $1.00 are spent and the "
         "next call may cost $0.0138 (oversight plan has the cost of all); to go on: --max-cost 2.00"
     )
-    later = Accounting.capped(listed(), None, 1_000, replace(paid, unstated=60.0)).budget
-    assert (later.cap, later.spent, later.unconfirmed, later.tokens) == (1_000, 400, 60, True)
-    free = Accounting.capped(listed(), 0.0).budget
-    assert (free.cap, free.spent, free.tokens) == (0.0, 0.0, False)
-    assert Accounting.capped(listed(), None, None, paid).budget is None
-    with pytest.raises(errors.UsageError, match="--max-cost and --max-tokens exclude each other"):
-        Accounting.capped(listed(), 0.0, 0)
-
-
-def test_a_budget_reserves_the_worst_case_and_settles_by_the_bill():
-    budget, unstated, sums = Budget(10.0, 1.0, 0.5), [], []
-    budget.listen(lambda: sums.append((budget.spent, budget.reserved)))
-    price = Price(3, 13, 0.5, 5, 1, date.min, "")
-    model = ModelBudget(budget, price, unstated.append)
-    # Input at its dearest, for one and a half times its likely length.
-    worst = pytest.approx(1_500 * 5e-6 + 200 * 13e-6)
-    assert model.worst(TokenEstimate(100.0, 1_000.0, 7.0, 200)) == worst
-    assert model.worst(TokenEstimate(1_000.0, 100.0, 7.0, 200)) == worst
-    assert budget.fits(9.0) and not budget.fits(9.01) and budget.over
-    budget.reserve(4.0)
-    budget.reserve(2.0)
-    budget.held = 1.0
-    assert budget.fits(2.0) and not budget.fits(2.01) and not budget.over
-    model.settle(4.0, None)
-    assert (budget.spent, budget.unconfirmed, budget.reserved) == (5.0, 4.5, 2.0)
-    model.settle(2.0, Usage(1_000, 100, 300, 200, '{"cost": 2.5}'))
-    assert (budget.spent, budget.unconfirmed, budget.reserved) == (7.5, 4.5, 0.0)
-    assert sums == [(5.0, 2.0), (7.5, 0.0)] and unstated == []
-    assert model.worst(TokenEstimate(1.0, 1.0, 1.0, 1)) == 2.5, "as vendors may bill once more"
-    budget.reserve(1.0)
-    model.settle(1.0, Usage(1_000, 100, 300, 200))
-    assert budget.spent == pytest.approx(7.5 + 3_950e-6)
-    counted = Budget(1_000.0, 300.0, 100.0, tokens=True)
-    tokens = ModelBudget(counted, counted.price("lab/x", listed()), unstated.append)
-    counted.reserve(60.0)
-    counted.reserve(50.0)
-    tokens.settle(60.0, Usage(30, 20, 10, 5, '{"cost": 2.5}'))
-    assert (counted.spent, counted.reserved, unstated) == (350.0, 50.0, [])
-    tokens.settle(50.0, None)
-    assert (counted.spent, counted.unconfirmed, unstated) == (400.0, 150.0, [50.0])
-    assert counted.reached(700.0) == (
-        "budget reached: 400 counted (150 of it unconfirmed) of 1.00k tokens are used and the next "
-        "call may take 700; to go on: --max-tokens 2000"
-    )
-
-
-def test_a_cap_with_an_unknown_price_is_refused_before_anything_is_sent():
-    with pytest.raises(errors.UsageError, match="openrouter/x/y: no price is known"):
-        sender(Billing(), model="openrouter/x/y", budget=Budget(1.0))
-    sender(Billing(), model="openrouter/x/y")
 
 
 def test_free_models_run_under_any_cap():
@@ -245,12 +192,6 @@ def test_free_models_run_under_any_cap():
 def test_the_cap_that_is_advised_lets_the_next_call_out(spent, cap, worst):
     advised = float(Budget(cap, spent).reached(worst).rpartition("--max-cost ")[2])
     assert Budget(advised, spent).fits(worst)
-
-
-@pytest.mark.parametrize("cap", [-1, float("nan"), float("inf")])
-def test_invalid_cap_is_refused(cap):
-    with pytest.raises(ValueError, match=f"max_cost: {cap} is not a number of dollars"):
-        Budget(cap)
 
 
 async def charged(line: str, fault: FaultKind) -> tuple[float, float, float]:

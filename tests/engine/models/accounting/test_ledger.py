@@ -1,12 +1,9 @@
 """P12: every request that the server saw is one line in the books, no more and no less."""
 
 import asyncio
-import math
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +11,8 @@ import pytest
 
 from oversight.cache.reply import Reply, Usage
 from oversight.engine import errors
+from oversight.engine.models.accounting import ledger, ledger_file
 from oversight.engine.models.accounting.ledger import (
-    CUT_OFF,
-    FIGURES,
     Latency,
     Ledger,
     Page,
@@ -24,21 +20,21 @@ from oversight.engine.models.accounting.ledger import (
     UsageTotals,
     sum_latency,
     sum_usage,
-    written_down,
 )
 from oversight.engine.models.accounting.ledger_file import (
     EVERY,
     LEDGER_FILE,
     SLOT,
-    UNCOLLECTED,
     LedgerFile,
     read_ledger,
     write_uncollected,
 )
-from oversight.engine.models.accounting.prices import Price, listed
+from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.stop import StopToken
 from tests.server import Server, call_of, sender
+from tests.sessions import sessions
+from tests.tables import expressions
 from tests.virtual import run, virtually
 
 MODEL = "openai/gpt-4o"
@@ -95,77 +91,31 @@ async def test_p12_stored_failed_and_unconfirmed_add_up_to_the_servers_requests(
     )
 
 
-FAULTS = (("failed", "Overloaded", 5), ("unconfirmed", "Reset", 6), ("unsent", "Refused", 7))
-OUTCOMES = (("empty", 1), ("ok", 2), ("refused", 3), ("truncated", 4))
-ALL = UsageTotals(
-    *(OUTCOMES, FAULTS, Usage(8, 9, 10, 11), 12.5, 13.25, 14, 15, 16.5, 17),
-    latency=Latency(((0, 2),), 3.0, 4),
-    unstated=18.5,
-)
-SOME = UsageTotals((("ok", 30),), (("failed", "Overloaded", 2),), Usage(100, 200), 1.5, 0.5, 40)
-
-
-def test_accounts_of_several_sittings_add_up():
-    total = sum_usage([ALL, SOME])
-    outcomes = (("empty", 1), ("ok", 32), ("refused", 3), ("truncated", 4))
-    faults = (("failed", "Overloaded", 7), *FAULTS[1:])
-    usage = Usage(108, 209, 10, 11)
-    assert total == UsageTotals(
-        *(outcomes, faults, usage, 14.0, 13.75, 54, 15, 16.5, 17, ALL.latency, 18.5)
-    )
-    assert (total.stored, total.sent, total.count("unsent")) == (40, 40 + 7 + 6, 7)
-    assert (total.counted, total.tokens) == (14.0 + 13.75, 108 + 209 + 18.5)
-    lost = (FAULTS[0], ("unconfirmed", "Abandoned", 15), *FAULTS[1:])
-    assert ALL.cut_off() == replace(
-        ALL, faults=lost, unconfirmed=13.25 + 16.5, in_flight=0, at_risk=0.0
-    )
-    entries: list[bytes] = []
-    page = Page(MODEL, None, lambda model, content: entries.append(content))
-    page.begun(0.125)
-    page.begun(0.25)
-    page.add_account(ALL)
-    page.add_account(SOME)
-    added = replace(
-        total, in_flight=2, at_risk=0.375, accounts_added=2, latency=Latency(), unstated=0.0
-    )
-    assert page.account() == added
-    fates = tuple((fate, CUT_OFF, n) for fate, _, n in faults)
-    assert written_down(FIGURES.unpack(entries[-1][: FIGURES.size])) == replace(added, faults=fates)
-    assert sum_usage([]).sent == 0
-
-
-def test_each_request_enters_its_tokens_its_dollars_and_its_doubt():
-    """A reply without usage and a request without a reply may cost their worst case."""
-    page = Page(MODEL, Price(3, 13, 0.5, 5, 1, date.min, ""))
-    usage = Usage(1_000, 100, 300, 200)
-    with_cost = Usage(0, 0, raw='{"cost": 0.5}')
-    ends = [
-        (Reply("", usage=usage), 3_950e-6, 0.0),
-        (Reply("", outcome="truncated", usage=with_cost), 0.5, 0.0),
-        (Reply("", outcome="empty", served_model="m"), 0.0, 0.25),
-        (Reply("", outcome="refused"), 0.0, 0.0),
-        (Reply("", outcome="refused", served_model="m"), 0.0, 0.25),
-    ]
-    for reply, dollars, doubt in ends:
+def entered(page: Page, *replies: Reply) -> list[tuple[float, float]]:
+    """Dollars that each reply costs, and those that it may have cost."""
+    sums = []
+    for reply in replies:
         before = page.account()
         page.begun(0.25)
         page.reply(reply, 2.0, 0.25)
         after = page.account()
-        assert after.dollars - before.dollars == pytest.approx(dollars)
-        assert after.unconfirmed - before.unconfirmed == doubt
-    for fate in ("failed", "unsent", "unconfirmed"):
-        page.begun(0.125)
-        page.failed(fate, "Fault", 0.125)
-    account = page.account()
-    outcomes = {"ok": 1, "truncated": 1, "empty": 1, "refused": 2}
-    assert (dict(account.outcomes), account.usage) == (outcomes, usage)
-    assert (account.unconfirmed, account.unpriced) == (0.625, 0)
-    assert account.latency == Latency(((8, 5),), 10.0, 100)
-    assert (account.stored, account.sent, account.in_flight, account.at_risk) == (5, 7, 0, 0.0)
-    unpriced = Page(MODEL, None)
-    for reply, *_ in ends:
-        unpriced.reply(reply, 2.0, 0.0)
-    assert (unpriced.account().unpriced, unpriced.account().dollars) == (4, 0.5)
+        more = after.dollars - before.dollars, after.unconfirmed - before.unconfirmed
+        sums.append((round(more[0], 9), more[1]))
+    return sums
+
+
+def timed(seconds: list[float], tokens: int = 10) -> Latency:
+    watch = Stopwatch()
+    for duration in seconds:
+        watch.reply(duration, tokens)
+    return watch.latency()
+
+
+@sessions(Path(__file__).with_name("ledger.md"))
+def test_accounts_and_budgets_have_these_values(session, request, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = vars(ledger) | vars(ledger_file) | globals()
+    session.check(request, expressions(names), names)
 
 
 OTHER = "anthropic/claude-3-haiku"
@@ -321,34 +271,12 @@ def test_a_run_of_simulated_models_has_no_ledger(tmp_path):
     assert read_ledger(tmp_path) == {}
 
 
-@pytest.mark.parametrize("damage", [b"", b"[]", b'{"openai/gpt-4o": {"outcomes": 7}}'])
-def test_a_damaged_ledger_is_reported_with_the_fix(tmp_path, damage):
-    (tmp_path / LEDGER_FILE).write_bytes(b"{}".ljust(UNCOLLECTED) + damage)
-    with pytest.raises(errors.RunFolderError, match="move it away"):
-        LedgerFile(tmp_path, dict)
-
-
-def timed(seconds: list[float], tokens: int = 10) -> Latency:
-    watch = Stopwatch()
-    for duration in seconds:
-        watch.reply(duration, tokens)
-    return watch.latency()
-
-
 @pytest.mark.parametrize("count", [7, 5_000])
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.95, 0.99, 1.0])
 def test_quantile_is_exact_within_its_bin(share, count):
     seconds = np.random.default_rng(0).lognormal(0.5, 1.2, count).tolist()
     exact = sorted(seconds)[int(np.ceil(share * count)) - 1]
     assert timed(seconds).quantile(share) == pytest.approx(exact, rel=2 ** (1 / 16) - 1 + 1e-9)
-
-
-def test_quantiles_and_pace_are_shown_in_their_units():
-    latency = timed([0.25] * 19 + [8.0], 5)
-    quantiles = {"median": 0.25, "p95": 0.25, "p99": 8.0}
-    assert latency.told() == {"replies": 20, **quantiles, "tokens_a_second": 100 / 12.75}
-    assert str(latency) == "median 250 ms, p95 250 ms, p99 8.0 s; 8 output tokens/s"
-    assert timed([0.0, 1e-9]) == Latency(((round(8 * math.log2(1e-4)), 2),), 1e-9, 20)
 
 
 def test_summed_latencies_equal_one_of_all_replies():
