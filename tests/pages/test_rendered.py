@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,13 +12,12 @@ from oversight.engine.views.pages.marked_text import TextMark
 from oversight.engine.views.pages.rendered import (
     FORMULA_ATTRIBUTES,
     FORMULA_TAGS,
-    MAX_CELLS,
-    MAX_RENDERED,
     TAGS,
     _rendered,
-    formula,
     rendered,
 )
+from tests.sessions import sessions
+from tests.tables import expressions
 
 ATTRIBUTES = {*FORMULA_ATTRIBUTES, "display", "width", "class", "start"}
 PIECES = (
@@ -49,55 +49,10 @@ class Tags(HTMLParser):
         self.text += data
 
 
-@pytest.mark.parametrize(
-    ("text", "markup"),
-    [
-        ("plain\ntext", ""),
-        ("$5 and $10", ""),
-        ("**a** `b`", "<p><strong>a</strong> <code>b</code></p>"),
-        ("# a\n- b", "<p><strong>a</strong></p><ul><li>b</li></ul>"),
-        ("3. a", '<ol start="3"><li>a</li></ol>'),
-        ("```py\n<b>\n```", "<p>py</p><pre><code>&lt;b&gt;\n</code></pre>"),
-        (
-            "|a|\n|-|\n|b|",
-            "<table><thead><tr><td><strong>a</strong></td></tr></thead>"
-            "<tbody><tr><td>b</td></tr></tbody></table>",
-        ),
-        ("|a|\n|-|\n|b|lost|", ""),
-        ("*a* [b](javascript:c)", "<p><em>a</em> [b](javascript:c)</p>"),
-        ("[a]: /hidden\n\n**b**", "<p>[a]: /hidden</p><p><strong>b</strong></p>"),
-        ("*a* \u202eb", '<p><em>a</em> <span class="ctl">\\u202e</span>b</p>'),
-        ("*a* $\\unknown$", "<p><em>a</em> $\\unknown$</p>"),
-        ("*a* \ufdd0", ""),
-        ("**a** " * MAX_RENDERED, ""),
-        ("|a" * 1_000 + "\n" + "|-" * 1_000 + "\n" + "|\n" * (MAX_CELLS // 2_000), ""),
-    ],
-)
-def test_text_is_rendered_as_this_markup(text: str, markup: str) -> None:
-    assert rendered(text) == markup
-
-
-@pytest.mark.parametrize(
-    ("latex", "part"),
-    [
-        ("x_1^2", "<msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup>"), ("\\frac{1}{2}", "<mfrac>"),
-        ("a<b", "<mo>&lt;</mo>"), ("\\text{<script>}", "<mtext>&lt;script&gt;</mtext>"),
-        ("\\color{red}x", "<mstyle><mi>x</mi></mstyle>"),
-        ("\\hspace{900em}x", '<mspace width="4em">'),
-    ],
-)  # fmt: skip
-def test_formula_is_rendered_as_mathml(latex: str, part: str) -> None:
-    assert part in formula(latex)
-
-
-@pytest.mark.parametrize("latex", ["\\foo", "\\frac{1}", "{" * 41 + "}" * 41, "\\phantom{x}", ""])
-def test_invalid_formula_stays_raw(latex: str) -> None:
-    assert formula(latex) == ""
-
-
-@pytest.mark.parametrize("block", ["$$x^2$$", "\\[x^2\\]", "so\n$$x\ny$$"])
-def test_each_delimiter_marks_a_block(block: str) -> None:
-    assert '<math display="block">' in rendered(block)
+@sessions(Path(__file__).with_name("rendered.md"))
+def test_text_is_rendered_as_this_markup(session, request):
+    names = dict(globals())
+    session.check(request, expressions(names), names)
 
 
 def test_quotes_are_marked_within_rendered_text() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply
-from oversight.engine.errors import AuthenticationFailed, RateLimited, UsageError
+from oversight.engine.errors import AuthenticationFailed, RateLimited
 from oversight.engine.extensions.mock import FaultWindow, MockServer, Profile
 from oversight.engine.extensions.mock.wires import OpenAIServerWire, ResponsesServerWire
 from oversight.engine.providers import catalogue
@@ -52,6 +52,20 @@ def hosts(no_proxy: str, *hosts: str) -> list[str]:
     return [place("compatible/lab", variables, base_url=f"http://{host}/v1") for host in hosts]
 
 
+def named_in(content: bytes) -> str | None:
+    """The name of the lab in a `.env` file."""
+    Path(".env").write_bytes(content)
+    return environment(Path()).get("LAB_NAME")
+
+
+def hidden(key: str, text: str) -> str:
+    """The text without the key, as text and as bytes."""
+    secret, raw = Secret(key), text.encode()
+    assert secret.guarded == secret.repeated(raw)
+    assert secret.hidden(raw) == secret.hidden_in(text).encode()
+    return secret.hidden_in(text)
+
+
 def keys(*uses: tuple[str, str], **variables: str) -> str:
     require_keys(uses, variables)
     return "nothing lacks"
@@ -65,8 +79,11 @@ def row(name: str) -> str:
 
 
 @sessions(Path(__file__).with_name("catalogue.md"))
-def test_provider_address_and_key_are_resolved(session, request):
-    session.check(request, printed(vars(catalogue) | globals()))
+def test_provider_address_and_key_are_resolved(session, request, tmp_path, monkeypatch):
+    monkeypatch.delenv("LAB_NAME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    names = vars(catalogue) | globals()
+    session.check(request, printed(names), names)
 
 
 def test_the_environment_wins_over_the_env_file(tmp_path, monkeypatch):
@@ -75,30 +92,6 @@ def test_the_environment_wins_over_the_env_file(tmp_path, monkeypatch):
     monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
     variables = environment(tmp_path)
     assert variables["OPENAI_API_KEY"] == "from-env" and variables["DEEPSEEK_API_KEY"] == "deep"
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_env_file_is_decoded_by_its_byte_order_mark(encoding, tmp_path, monkeypatch):
-    monkeypatch.delenv("LAB_NAME", raising=False)
-    (tmp_path / ".env").write_text("LAB_NAME=Zoë\n", encoding=encoding)
-    assert environment(tmp_path)["LAB_NAME"] == "Zoë"
-
-
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        ("A=1\nB=Zo\xeb\n".encode("latin-1"), "line 2: this is not UTF-8 text; save it as UTF-8"),
-        ("A=1\n".encode("utf-16-le"), "zero bytes"),
-        ("A=1\n".encode("utf-16")[:-1], "line 1: this is not UTF-16 text"),
-        (None, "cannot be read: Is a directory"),
-    ],
-)
-def test_env_file_that_is_not_text_is_named(content, fault, tmp_path):
-    file = tmp_path / ".env"
-    file.mkdir() if content is None else file.write_bytes(content)
-    with pytest.raises(UsageError, match=fault) as caught:
-        environment(tmp_path)
-    assert str(file) in str(caught.value)
 
 
 @pytest.mark.wire
@@ -201,19 +194,3 @@ def escaped(key: str) -> dict[str, str]:
 
 
 SLASHED = "ABSKcanary/with+slashes/0123456789=="
-
-
-@pytest.mark.parametrize("form", escaped(SLASHED).values(), ids=escaped(SLASHED))
-def test_a_key_is_found_and_hidden_however_it_is_escaped(form):
-    secret = Secret(SLASHED)
-    assert secret.repeated(b"bad %s." % form.encode())
-    assert secret.hidden(b"bad %s." % form.encode()) == b"bad [key]."
-    assert secret.hidden_in(f"bad {form}.") == "bad [key]."
-
-
-@pytest.mark.parametrize("key", ["none", "test", "EMPTY", "token", "x", "1", "key", "lm-studio"])
-def test_dummy_key_leaves_replies_unchanged(key):
-    words = f"none of the key tests says that x is an EMPTY token 1 of lm-studio, nor {key}."
-    secret = Secret(key)
-    assert not secret.guarded and not secret.repeated(words.encode())
-    assert (secret.hidden(words.encode()), secret.hidden_in(words)) == (words.encode(), words)
