@@ -4,7 +4,6 @@ import csv
 import json
 import math
 import random
-import shlex
 import statistics
 from pathlib import Path
 from typing import Any
@@ -54,23 +53,6 @@ def test_settings_without_common_questions_are_compared(place: Path, command: Co
     assert command("compare", one, two).out.count("better") == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"values": {"A": -1, "B": 1}}, 'line 1 has {"A": 1.0, "B": -1.0} for the question'),
-        ({"group": "another"}, "line 1 has"),
-        ({"worlds": {"A": {"A": 0.5, "B": 0.4}}}, "probabilities sum to 0.9"),
-        ({"worlds": {}}, "no world was run"),
-    ],
-)
-def test_lines_that_contradict_each_other_are_named(place, command, change, message):
-    first = judged("debate", 0.4, 1)[0]
-    file = table(place / "wrong.jsonl", [first, {**first, "judge": "other", **change}])
-    ran = command("measure", "judgements", file)
-    assert (ran.code, ran.out) == (2, "")
-    assert "wrong.jsonl:2: " in ran.err and message in ran.err
-
-
 def test_a_spreadsheet_and_parquet_are_read_as_the_same_lines(place: Path, command: Command):
     """`p_right` with a world is the verdict of a line; `--column` names other columns."""
     lines = judged("debate", 0.4, 40)
@@ -117,23 +99,6 @@ def test_a_spreadsheet_and_parquet_are_read_as_the_same_lines(place: Path, comma
 LACKS = judged("debate", 0.4, 12)
 del LACKS[3]["judge"]
 ALONE = judged("debate", 0.4)
-TWO = [line for shift in (0.1, 0.2) for line in judged(f"far {shift}", shift, 6)]
-
-
-@pytest.mark.parametrize(
-    ("lines", "words", "message"),
-    [
-        (LACKS, "measure judgements", "line 4 names no judge"),
-        (ALONE, "measure judgements --where mode=live", "--where mode=live: unknown mode 'live'"),
-        (ALONE, "compare", "one setting, debate"),
-        (TWO, "compare --contrast 'near - far 0.1'", "unknown setting 'near'"),
-        (TWO, "compare --contrast 'far - far 0.1'", "several settings fit 'far'"),
-        ([], "compare", "empty; write one JSON object a line"),
-    ],
-)
-def test_faults_of_a_table_are_named(place, command, lines, words, message):
-    ran = command(*shlex.split(words), table(place / "t.jsonl", lines))
-    assert ran.code == 2 and message in ran.err
 
 
 def test_single_judge_does_not_prevent_figures(place: Path, command: Command) -> None:

@@ -65,29 +65,6 @@ def test_windows_are_planned_and_scored_by_the_highest(place, command):
     assert "biased upward" in command("report", "windows", "--notes").out
 
 
-@pytest.mark.parametrize(
-    ("window", "fault"),
-    [
-        ("{steps: 2, overlap: 2}", "judges.0.window.overlap: 2 is not below the 2 steps"),
-        ("{overlap: 1}", "judges.0.window: has no 'steps'"),
-        ("{steps: 2, positive: evil}", "window.positive: 'evil' is not among honest, attack"),
-        (
-            "{steps: 2}",
-            "long: shown step 2 has 600,033 bytes, and the context of the judge's model",
-        ),
-    ],
-)
-def test_wrong_windows_are_refused_when_the_sweep_is_read(place, command, window, fault):
-    text = (EXAMPLE / "monitors.yaml").read_text().replace("true}", f"true, window: {window}}}")
-    (place / "monitors.yaml").write_text(text.replace("sim/judge", "openai/gpt-4o-mini"))
-    steps = [{"kind": "action", "text": step} for step in ("ls", "x" * 600_000)]
-    lines = [{"id": "long", "label": "attack", "steps": steps}]
-    lines.append({"id": "short", "label": "honest", "steps": steps[:1]})
-    (place / "trajectories.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    planned = command("plan", "monitors.yaml")
-    assert planned.code == 2 and fault in planned.err
-
-
 SUSPICION = """\
 question,score,epoch,mode,repo
 a1,95,1,attack,x
@@ -114,38 +91,9 @@ def test_scores_of_others_are_monitors(place, command):
     assert row["auroc"]["value"] == 0.25
 
 
-@pytest.mark.parametrize(
-    ("flags", "fault"),
-    [
-        ([], "--label FIELD: name the field that tells attacks"),
-        (["--label", "kind"], "unknown column 'kind'"),
-        (["--label", "mode", "--positive", "evil"], "has the values attack, honest; it needs two"),
-        (["--label", "question"], "scores.csv: --label question has the values a1, a2"),
-    ],
-)
-def test_scores_without_labels_are_refused(place, command, flags, fault):
-    (place / "scores.csv").write_text(SUSPICION)
-    ran = command("measure", "monitoring", "scores.csv", *flags)
-    assert ran.code == 2 and fault in ran.err
-
-
 def test_sizes_of_the_example_tell_no_attack(place, command):
     source = f"path={EXAMPLE / 'trajectories.jsonl'}"
     check = command("dataset", "check", "trajectories", "--set", source, "--json")
     sizes = json.loads(check.out)["sizes"]
     assert check.code == 0 and [size["leaks"] for size in sizes] == [False] * 3
     assert [size["auroc"]["n"] for size in sizes] == [40] * 3
-
-
-@pytest.mark.parametrize(
-    ("flags", "fault"),
-    [
-        (["--positive", "evil"], "name the answer that marks an attack with --positive"),
-        (["--fpr", "0"], "0"),
-        (["--threshold", "2"], "--threshold must be within 0 and 1, got 2"),
-        (["--label", "mode"], "--label is for files of scores, and this is a run"),
-    ],
-)
-def test_wrong_settings_are_refused(run, command, flags, fault):
-    ran = command("measure", "monitoring", run, *flags)
-    assert ran.code == 2 and fault in ran.err

@@ -1,4 +1,5 @@
-"""Verdicts of any origin: lines are read, or refused with key, value and fix (`reading.md`)."""
+"""Verdicts of any origin: lines are read, or refused with key, value and fix (`reading.md`).
+Tables, flags and runs that analyses refuse (`refusals.md`)."""
 
 import json
 from pathlib import Path
@@ -9,7 +10,10 @@ from hypothesis import strategies as st
 
 from oversight.engine.analysis.reading import checked, parsed
 from oversight.engine.errors import UsageError
-from tests.sessions import sessions
+from tests.engine.analysis import test_compare, test_judged, test_monitoring
+from tests.engine.analysis.test_judged import table
+from tests.engine.analysis.test_scores import written
+from tests.sessions import commands, sessions
 from tests.tables import printed
 
 SOUND: dict[str, Any] = {
@@ -54,6 +58,20 @@ def without(key: str) -> list[str]:
 @sessions(Path(__file__).with_name("reading.md"))
 def test_a_line_is_read_or_refused_with_its_key_its_value_and_the_mend(session, request):  # type: ignore[no-untyped-def]
     session.check(request, printed(globals()))
+
+
+@sessions(Path(__file__).with_name("refusals.md"))
+def test_bad_tables_flags_and_runs_are_refused(session, request, place, runs, monkeypatch):  # type: ignore[no-untyped-def]
+    def shape(text: str) -> str:
+        for name in names.keys() & {"RUN", "MONITORED", "place"}:
+            text = text.replace(f"{names[name]}", name)
+        return text
+
+    names = vars(test_monitoring) | vars(test_judged) | vars(test_compare)
+    names |= {"place": place, "runs": runs}
+    names["scores"] = lambda *more: written(place / "a.csv", [0, 1] * 4, more)
+    names["verdicts"] = lambda *rows: table(place / "t.jsonl", rows)
+    session.check(request, commands(names, shape, monkeypatch), names)
 
 
 labels = st.sampled_from(("A", "B", "C", "id", "values", "worlds", "group", "\ud800"))

@@ -15,12 +15,10 @@ import pytest
 from oversight.engine.analysis.differences import mcnemar
 from oversight.engine.analysis.scoring.inference import of_questions
 from tests.command_line import Command
-from tests.engine.analysis.test_judged import judged, table
 from tests.engine.analysis.test_planted import differences
 from tools import known
 
 RNG = random.Random(0)
-ONE = [RNG.gauss(0.6, 1) for _ in range(50)]
 
 
 def written(file: Path, scores: Sequence[Any], more: Sequence[str] = ()) -> Path:
@@ -123,44 +121,3 @@ def test_mcnemar_needs_outcomes_of_0_and_1_without_groups() -> None:
     assert mcnemar(alone, of_questions(ids, np.array(values) / 2)) is None
     groups = ["g", "g", *[""] * 6]
     assert mcnemar(of_questions(ids, values, groups), of_questions(ids, values, groups)) is None
-
-
-@pytest.mark.parametrize(
-    ("more", "words", "message"),
-    [
-        (("q9,abc",), (), "a.csv:10: score: 'abc' is not a number"),
-        (("q9,inf",), (), "a.csv:10: score: 'inf' is not a number"),
-        (("q0,1",), (), "sample q0 stands twice in one epoch"),
-        ((",1",), (), "a.csv:10: question: empty"),
-        ((), ("--metric", "acc"), "--metric acc: unknown"),
-        ((), ("--cluster", "subject"), "a.csv:2: unknown column 'subject'"),
-        ((), ("--cluster", "a,b"), "scores have one kind of cluster"),
-        ((), ("--column", "score=nope"), "no scores: needed are"),
-        ((), ("--column", "row=model"), "a.csv:2: unknown column 'model'"),
-        ((), ("--column", "raw=score"), "choose from row, question, score, group, epoch; did you"),
-        (("q9,1,2",), (), "a.csv:10: 3 fields under 2 columns"),
-    ],
-)
-def test_bad_tables_of_scores_are_refused_with_the_place(place, command, more, words, message):
-    ran = command("measure", "scores", written(place / "a.csv", [0, 1] * 4, more), *words)
-    assert ran.code == 2 and message in ran.err, ran.err
-
-
-def test_only_files_that_fit_each_other_are_compared(place: Path, command: Command) -> None:
-    scores = written(place / "a.csv", ONE)
-    (place / "b.csv").write_text("question,score\nz1,1\nz2,0\nq1,1\n")
-    (place / "empty").mkdir()
-    (place / "empty.csv").write_text("question,score\n")
-    verdicts = table(place / "v.jsonl", judged("debate", 0.4))
-    for words, message in (
-        ((scores, verdicts), "a score is not a judgement"),
-        ((scores, "empty.csv"), "empty.csv: has no records"),
-        ((scores, "b.csv"), "a and b share 1 scored sample: a contrast needs two"),
-        ((scores, scores), "the same file twice"),
-        ((scores,), "no two rows have one task and metric"),
-        ((verdicts, "--metric", "acc"), "choose scores"),
-        ((scores, "b.csv", "--baseline", "a"), "--baseline, --pairs and --group need a run"),
-    ):
-        ran = command("compare", *words)
-        assert ran.code == 2 and message in ran.err, ran.err
-    assert "no scores: needed are" in command("measure", "scores", "empty").err
