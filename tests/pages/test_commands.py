@@ -36,7 +36,6 @@ from oversight.engine.stop import StopToken
 from oversight.engine.views.cli.beside import ask_beside
 from oversight.engine.views.pages.answer import compare_page
 from oversight.engine.views.pages.findings import cost_page, shown_part
-from oversight.engine.views.pages.guard import is_loopback
 from oversight.engine.views.pages.links import PageQuery, ServerLinks, page_of
 from oversight.engine.views.pages.overview import causes_part, overview_page
 from oversight.engine.views.pages.site import telling
@@ -140,15 +139,6 @@ def test_view_prints_its_address_and_names_a_port_in_use(small: Path) -> None:
     assert again.code == 2 and f"--port {port[1]}" in again.err
     with served(small, "--host", "0.0.0.0") as address:
         assert re.fullmatch(rf"http://[^/]+/run/{small.name}\?token=\S+", address)
-
-
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("[::1]", True),
-     ("0.0.0.0", False), ("10.0.0.3", False), ("localhost.evil.example", False)],
-)  # fmt: skip
-def test_loopback_addresses_are_recognised(host: str, loopback: bool) -> None:
-    assert is_loopback(host) is loopback
 
 
 @pytest.mark.wire

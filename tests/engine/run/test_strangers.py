@@ -30,7 +30,7 @@ OWN = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "CLOUDSDK_AUTH_
 
 
 def variables(file: str, **own: str) -> Mapping[str, str]:
-    """Those of a `.env` file, and the user's own."""
+    """Variables of a `.env` file, and the user's own."""
     Path(".env").write_text(file)
     with pytest.MonkeyPatch.context() as patch:
         for name in OWN:

@@ -160,7 +160,8 @@ NAMES = {
 
 @sessions(Path(__file__).with_name("forms.md"))
 def test_forms_are_known_by_their_shape_and_filled_as_the_model_believes(session, request):
-    session.check(request, expressions(NAMES))
+    names = dict(NAMES)
+    session.check(request, expressions(names), names)
 
 
 async def speech(sim: Ask, problem: Problem, place: int, agent: Agent) -> Turn:

@@ -11,7 +11,7 @@ from msgspec import structs
 from oversight.cache.call import Call, Message, Request
 from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.extensions.simulation import PRESETS, GroundTruth, SimModel, SimProvider
-from oversight.protocols import NaiveJudge, Recorded, StatedJudge, Transcript, labelled
+from oversight.protocols import NaiveJudge, Recorded, StatedJudge, Transcript
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.prompts.render import answer_body, question_block
@@ -141,48 +141,6 @@ def test_models_go_by_any_name_that_they_are_given():
 def test_every_preset_is_a_simulated_model_and_no_two_are_the_same():
     assert all(name.startswith("sim/") for name in PRESETS)
     assert len({model.digest for model in PRESETS.values()}) == len(PRESETS)
-
-
-WORLD = GroundTruth(
-    labelled(text, text, [(answer, "", value) for answer, value in answers.items()], seed=None)
-    for text, answers in (
-        ("Best?", {"red": 0.5, "green": 1, "blue": -1}),
-        ("Equal?", {"red": 1, "green": 1, "blue": -1}),
-        ("Two?", {"red": 1, "all": -1}),
-        ("Two?", {"all": 1, "none": -1}),
-        ("Disputed?", {"yes": 1, "no": -1}),
-        ("Disputed?", {"yes": -1, "no": 1}),
-    )
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "labels", "truth"),
-    [
-        ("Best?", "red green blue", "green"),
-        ("Best?", "blue green red", "green"),
-        ("Best?", "blue red", "red"),
-        ("Equal?", "green blue red", "red"),  # of equals the first of the problem
-        ("Two?", "red all", "red"),
-        ("Two?", "none all", "all"),
-    ],
-)
-def test_the_truth_is_the_best_of_those_answers_that_are_shown(text, labels, truth):
-    assert WORLD.truth(text, labels.split()) == labels.split().index(truth)
-
-
-@pytest.mark.parametrize(
-    ("text", "labels", "message"),
-    [
-        ("Disputed?", "yes no", r"2 truths about the question 'Disputed\?'"),
-        ("Who?", "yes no", "knows nothing of the question"),
-        ("Best?", "red maybe", "knows nothing of the question"),
-        ("Best?", "", "knows nothing of the question"),
-    ],
-)
-def test_a_question_without_one_truth_is_an_error(text, labels, message):
-    with pytest.raises(InvalidRequest, match=message):
-        WORLD.truth(text, labels.split())
 
 
 TOLD_APART = [

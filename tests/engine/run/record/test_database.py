@@ -32,7 +32,6 @@ from oversight.engine.run.record.values import (
     RecordedJudgement,
 )
 from oversight.engine.sweep.grid import Grid, GridRow, read_grid, stored_grid
-from oversight.engine.system.files import is_network
 from oversight.protocols.doubts import UnreadReply
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import (
@@ -451,18 +450,6 @@ def test_first_fault_is_raised_where_undoing_fails_as_well(tmp_path):
         writer.db.execute("ROLLBACK")
         writer.write([spoken(4)])
     assert read(tmp_path) == [spoken(0), spoken(4)]
-
-
-def test_network_and_local_file_systems_are_told_apart(tmp_path):
-    mounts = tmp_path / "mounts"
-    mounts.write_text(
-        "none / overlay rw 0 0\nhome:/x /home nfs4 rw 0 0\n/dev/a /home/my\\040disk ext4 rw 0 0\n"
-        "far /mnt ext4 rw 0 0\nfar /mnt fuse.sshfs rw 0 0\n"
-    )
-    places = {"/home/me/runs": True, "/home/my disk/runs": False, "/homes": False, "/": False}
-    for place, network in (places | {"/mnt/x": True, "/mnt": True}).items():
-        assert is_network(Path(place), mounts) is network
-    assert not is_network(Path("/"), tmp_path / "none")
 
 
 def test_words_phrases_and_beginnings_are_found(tmp_path):
