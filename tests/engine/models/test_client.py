@@ -28,7 +28,6 @@ from oversight.engine.errors import (
 from oversight.engine.models.accounting.budget import MAX_BODIES, Quarantine
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.directory import Directory
 from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.sender import Sender
 from oversight.engine.providers.fault import stated_limits
@@ -37,7 +36,6 @@ from oversight.engine.providers.provider import HttpProvider
 from oversight.engine.providers.transport import Response, Transport
 from oversight.engine.providers.wire import WARM, PrefixWarmup, kept_prefix
 from oversight.engine.stop import StopToken
-from oversight.engine.sweep.document import Document
 from tests.server import Server, call_of, sender
 from tests.virtual import now, run, virtually
 
@@ -283,18 +281,6 @@ async def test_limits_that_the_server_tells_are_kept(headers, seconds):
         one.adopt_limits(stated_limits(headers))
         await one(call_of(100, n, 100))
     assert now() == pytest.approx(seconds, rel=0.05, abs=0.1)
-
-
-def test_replies_of_another_endpoint_are_stored_under_another_identity():
-    directory = Directory(Document.parse("", "s.yaml"), {}, {}, (), {})
-    call, tools = call_of(10, model="openai/gpt-5.6-luna"), [("openai/gpt-5.6-luna", "")]
-    for used, identity in (
-        ((), "chat.completions"),
-        (tools, "responses"),
-        ((), "chat.completions"),
-    ):
-        directory.choose_apis((call.model,), used)
-        assert directory.identity(call) == f"openai {identity} v1"
 
 
 class Canned(Transport):

@@ -178,9 +178,25 @@ def probed(shape: dict[str, Any], reply: Reply) -> str:
     return probe.fault(reply) or "nothing"
 
 
+def connected(
+    caplog: pytest.LogCaptureFixture, files: int, connections: int = 0, **concurrency: int
+) -> list[object]:
+    """The most connections to a server with so many open files, and why they are fewer."""
+    caplog.clear()
+    limits = {f"compatible/lab/{name}": {"concurrency": n} for name, n in concurrency.items()}
+    at = {"base_url": "http://127.0.0.1:9/v1"}
+    provider = at | {"connections": connections} if connections else at
+    models = directory(limits, {"compatible/lab": provider})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("oversight.engine.models.router.left", lambda: files)
+        router = Router(models, [("compatible/lab/a", "agent")], Accounting(listed()), StopToken())
+    return [router._connections["compatible/lab chat"].most, *caplog.messages]
+
+
 @sessions(Path(__file__).with_name("servers.md"))
-def test_servers_and_vendors_describe_themselves(session, request):
-    session.check(request, printed({"Token": Token, "date": date, "call_of": call_of} | globals()))
+def test_servers_and_vendors_describe_themselves(session, request, caplog):
+    names = {"Token": Token, "date": date, "call_of": call_of, "caplog": caplog} | globals()
+    session.check(request, printed(names), names)
 
 
 def judged(place: Path, judges: str) -> Path:

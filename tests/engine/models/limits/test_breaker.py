@@ -222,45 +222,6 @@ def test_a_401_that_passes_costs_five_seconds_and_no_cell():
     assert faults == [] and server.answered[-1] > 119
 
 
-def shown_at(server, at):
-    """The statistics after `at` seconds of three calls."""
-
-    async def main():
-        retry = sender(server, jitter=lambda: 0.0)
-        asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(3)]
-        await asyncio.sleep(at)
-        line = str(retry.limiter.statistics())
-        for ask in asks:
-            ask.cancel()
-        await asyncio.wait(asks)
-        return line
-
-    return run(main())
-
-
-def once_unreachable():
-    faults = iter([Unreachable("nobody there")])
-    return Server(latency=0.01, fault=lambda request: next(faults, None))
-
-
-WORDY = Unreachable("no\n\nroute " + "x" * 5_000)
-
-
-@pytest.mark.parametrize(
-    ("server", "at", "text", "untold"),
-    [
-        (once_unreachable(), 20, "", "nobody"),
-        (Server(latency=600.0), 60, "the oldest request has been open for 60 s", "fault"),
-        (Server(latency=600.0), 3, "", "oldest"),
-        (Server(latency=1.0), 60, "", "oldest"),
-        (Server(latency=0.01, fault=lambda request: WORDY), 20, "last fault: no route xxx", "\n"),
-    ],
-)
-def test_why_nothing_moves_is_shown_in_one_line_while_nothing_is_answered(server, at, text, untold):
-    line = shown_at(server, at)
-    assert text in line and untold not in line and len(line) < 300
-
-
 @virtually
 async def test_one_request_that_hangs_does_not_hold_back_all_others():
     """Sporadic overloads narrow what is in flight, and one call in it never comes back."""

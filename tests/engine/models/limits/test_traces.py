@@ -1,5 +1,6 @@
 """Breaker, throttle, widths and retries, step by step, with every value: `traces.md`."""
 
+import asyncio
 import math
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.limits.concurrency import AdaptiveConcurrency, ConcurrencySearch
 from oversight.engine.models.limits.rate_limiter import RateLimiter, Reservation
 from oversight.engine.models.limits.throttle import Throttle
-from tests.server import call_of
+from tests.server import Server, call_of, sender
 from tests.sessions import sessions
 from tests.tables import printed
 from tests.virtual import now, run
@@ -148,6 +149,23 @@ def overlong(*delays: float) -> list[str]:
     ]
 
 
+def shown_at(server: Server, at: float) -> str:
+    """The statistics after `at` seconds of three calls."""
+
+    async def main() -> str:
+        retry = sender(server, jitter=lambda: 0.0)
+        asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(3)]
+        await asyncio.sleep(at)
+        line = str(retry.limiter.statistics())
+        for ask in asks:
+            ask.cancel()
+        await asyncio.wait(asks)
+        return line
+
+    return run(main())
+
+
 @sessions(Path(__file__).with_name("traces.md"))
 def test_each_step_has_its_state(session, request):
-    session.check(request, printed({**globals(), "Limits": Limits, "spoken": spoken}))
+    names = {**globals(), "Limits": Limits, "spoken": spoken}
+    session.check(request, printed(names), names)

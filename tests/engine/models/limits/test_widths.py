@@ -163,35 +163,6 @@ PROVIDERS = {"compatible/lab": {"base_url": "http://127.0.0.1:9/v1"}}
 
 
 @pytest.mark.parametrize(
-    ("concurrency", "settings", "files", "connections", "message"),
-    [
-        ({}, {}, 20_000, 4_096, ""),
-        ({"a": 4}, {}, 20_000, 4_096, ""),
-        ({"a": 5_000}, {}, 20_000, 5_000, ""),
-        ({"a": 4_000, "b": 2_000}, {}, 20_000, 6_000, ""),
-        ({"a": 99_000}, {}, 99_999, 65_535, "65535 connections at most"),
-        ({"a": 4_000}, {"connections": 50}, 20_000, 50, "providers.compatible/lab.connections"),
-        ({"a": 40}, {"connections": 50}, 20_000, 50, ""),
-        ({"a": 4_000}, {}, 900, 900, "lab/a.concurrency is 4,000); for more: ulimit -n 4100"),
-        ({}, {}, 900, 900, ""),
-        ({}, {}, 200, 200, "each provider gets 200 connections at most"),
-        ({"a": 4_000}, {}, 200, 200, "each provider gets 200 connections at most"),
-    ],
-)
-def test_connections_follow_from_concurrency_or_one_line_says_why_not(
-    concurrency, settings, files, connections, message, monkeypatch, caplog
-):
-    monkeypatch.setattr(router, "left", lambda: files)
-    limits = {f"compatible/lab/{name}": {"concurrency": n} for name, n in concurrency.items()}
-    providers = {"compatible/lab": PROVIDERS["compatible/lab"] | settings}
-    directory = Directory(Document.parse("", "s.yaml"), limits, providers, (), {})
-    roles, accounting = [("compatible/lab/a", "agent")], Accounting(listed())
-    models = router.Router(directory, roles, accounting, StopToken())
-    assert models._connections["compatible/lab chat"].most == connections
-    assert len(caplog.records) == bool(message) and message in caplog.text
-
-
-@pytest.mark.parametrize(
     ("workers", "width", "connections"), [(1, 9, 50), (3, 3, 16), (20, 1, 2), (99, 1, 1)]
 )
 def test_workers_divide_all_limits_of_the_sweep_file_and_of_the_server(workers, width, connections):
