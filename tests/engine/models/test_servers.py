@@ -181,7 +181,7 @@ def probed(shape: dict[str, Any], reply: Reply) -> str:
 def connected(
     caplog: pytest.LogCaptureFixture, files: int, connections: int = 0, **concurrency: int
 ) -> list[object]:
-    """The most connections to a server with so many open files, and why they are fewer."""
+    """The most connections to a server, and the reason for fewer."""
     caplog.clear()
     limits = {f"compatible/lab/{name}": {"concurrency": n} for name, n in concurrency.items()}
     at = {"base_url": "http://127.0.0.1:9/v1"}

@@ -26,24 +26,24 @@ from tests.run_folders import FORMS
 from tests.sessions import sessions
 from tests.tables import expressions
 
-OWN = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "CLOUDSDK_AUTH_ACCESS_TOKEN")
+NAMES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "CLOUDSDK_AUTH_ACCESS_TOKEN")
 
 
-def variables(file: str, **own: str) -> Mapping[str, str]:
+def variables(file: str, **exported: str) -> Mapping[str, str]:
     """Variables of a `.env` file, and the user's own."""
     Path(".env").write_text(file)
     with pytest.MonkeyPatch.context() as patch:
-        for name in OWN:
+        for name in NAMES:
             patch.delenv(name, raising=False)
-        for name, value in own.items():
+        for name, value in exported.items():
             patch.setenv(name, value)
         return environment(Path())
 
 
-def prepared(own: Mapping[str, str], model: str = "openai/gpt-4o", **provider: str) -> str:
+def prepared(given: Mapping[str, str], model: str = "openai/gpt-4o", **provider: str) -> str:
     """Prepares a run of the model; provider: settings of the sweep file."""
     providers = {model.rpartition("/")[0]: provider} if provider else {}
-    directory = Directory(Document.parse("", "s.yaml"), {}, providers, (), own)
+    directory = Directory(Document.parse("", "s.yaml"), {}, providers, (), given)
     return type(Router(directory, [(model, "agent")], Accounting(listed()), StopToken())).__name__
 
 
