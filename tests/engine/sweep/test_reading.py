@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from oversight.engine.errors import UsageError
@@ -109,6 +110,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "a sweep file, and what is written otherwise in it": edited,
     "a whole sweep file": read_file,
     "a set of prompts": prompted,
+    "sets of prompts": lambda text: read_file(f"{GRID}prompts:\n{indent(text, '  ')}"),
     "a class of one's own, and the text of mine.py": of_ones_own,
     "all roles": in_roles,
     "a name of one's own, whose model takes no temperature": in_roles,

@@ -1,7 +1,7 @@
 """The leakage check on data whose leaks are known, and the balance that removes them.
 
 GSM8K: which pairs are made of it, and that their form does not tell which is true; solutions in
-one format, whoever wrote them.
+one format, whoever wrote them (`leak.md`).
 
 On a sample of our own in the same format and, in the campaign, on the published files."""
 
@@ -9,6 +9,7 @@ import json
 import math
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,17 +19,15 @@ from scipy.stats import binom, norm
 
 from oversight.protocols.datasets.gsm8k import MOST_LEAN, Gsm8k
 from oversight.protocols.datasets.leak import (
-    POSITION,
-    Balance,
     RuleAccuracy,
     leakage_check,
     power,
-    wilson,
 )  # fmt: skip
-from oversight.protocols.datasets.solution import closing, laid_out, number, number_text, steps
-from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import Answer, Problem, labelled, randomness
+from oversight.protocols.datasets.solution import number, number_text, steps
+from oversight.protocols.question import Problem, labelled, randomness
 from tests.protocols.datasets.published import PUBLISHED, SAMPLE, gate, loaded, needs_published
+from tests.sessions import sessions
+from tests.tables import expressions
 
 
 def made(n, answers):
@@ -45,26 +44,6 @@ def always(*answers):
 
 def accuracy(gate, name):
     return next(rule for rule in gate.rules if rule.rule == name)
-
-
-@pytest.mark.parametrize(
-    ("rule", "answers", "expected"),
-    [
-        ("longest answer", {"a long one": 1, "short": -1}, (100, 1, 1 / 2, True)),
-        ("longest answer", {"yes": 1, "nay": -1, "may": -1}, (0, 1 / 3, 1 / 3, False)),
-        ("longest answer", {"abc": 1, "abd": -1, "a": -1, "b": -1}, (100, 1 / 2, 1 / 4, True)),
-        ("longest answer", {"aa": 1, "bbb": 1, "c": 0.5}, (100, 1, 2 / 3, True)),
-    ],
-    ids=["told", "a tie is a draw", "a tie for first is shared", "two are best"],
-)
-def test_a_rule_is_right_as_often_as_its_picks_are_best(rule, answers, expected):
-    """Problems that it tells apart, its accuracy, what chance gives, and whether it leaks."""
-    texts = [(text, "", float(value)) for text, value in answers.items()]
-    gate = leakage_check(made(100, always(*texts)))
-    measure = accuracy(gate, rule)
-    assert expected[1] < 1 or "'longest answer' right in 100% [92, 100] on 100" in gate.line
-    measured = (measure.applicable, measure.accuracy, measure.chance, measure.leaks)
-    assert measured == pytest.approx(expected)
 
 
 def test_a_rare_mark_is_caught_where_it_stands():
@@ -141,26 +120,6 @@ def test_power_and_intervals_follow_their_formulas():
     assert leaks == [False, False, True, True] and power(0, 0.5) == 0
 
 
-def test_position_is_a_rule_too():
-    problems = [p for p in made(100, always(("x", "", 1.0), ("y", "", -1.0))) if p.best == 0]
-    rule = accuracy(leakage_check(problems), POSITION)
-    assert rule.accuracy == 1.0 and rule.leaks
-
-
-def test_balance_takes_the_wrong_answer_that_evens_things_out():
-    right = Answer("", "12", "aaaa")
-    longer, shorter = Answer("", "13", "aaaaaaa"), Answer("", "11", "a")
-    balance = Balance()
-    assert [balance.choose([(right, longer), (right, shorter)]) for _ in range(10)] == [0, 1] * 5
-
-
-def test_wilson_stays_within_bounds():
-    assert wilson(0.0, 20) == (0.0, pytest.approx(0.161, abs=0.001))
-    assert wilson(1.0, 20)[1] == 1.0
-    with pytest.raises(ValueError, match=r"share of 1\.2"):
-        wilson(1.2, 5)
-
-
 @pytest.fixture(
     params=[
         pytest.param(SAMPLE, id="sample"),
@@ -233,24 +192,6 @@ def test_no_rule_of_form_tells_published_solutions_apart(right, least):
     assert (check.leaks, check.problems > least) == ((), True)
 
 
-def test_a_models_solution_can_stand_for_the_truth():
-    (problem,) = Gsm8k(str(SAMPLE), right="model").load()
-    right, wrong = next(pairs([problem]))
-    assert problem.id == "gsm8k-1"
-    assert right.work.startswith("The baker makes 12 * 8 = 96 rolls, so 96 - 70 = 26")
-    assert wrong.text == "50"
-
-
-def test_a_models_solution_with_another_number_never_stands_for_the_truth(tmp_path):
-    def edit(questions, solutions):
-        del solutions[1:]
-        solutions[0]["small"] = {"is_correct": True, "solution": "It is 55.\nA: 55"}
-        solutions[0]["large"] = {"is_correct": False, "solution": "It is 60.\nA: 60"}
-
-    with pytest.raises(DatasetError, match="that could serve"):
-        replace(sample(tmp_path, edit), right="model").load()
-
-
 @pytest.mark.parametrize("steady", ["right", "wrong"])
 def test_no_author_is_right_or_wrong_much_oftener_than_the_other_way(tmp_path, steady):
     """Twelve questions: one author is always right, or wrong; the other is new each time."""
@@ -270,67 +211,6 @@ def test_no_author_is_right_or_wrong_much_oftener_than_the_other_way(tmp_path, s
 def test_which_wrong_solution_is_drawn_depends_on_the_seed():
     drawn = (Gsm8k(str(SAMPLE), right="person", balanced=False, seed=n).load() for n in range(9))
     assert len({tuple(wrong.text for _, wrong in pairs(problems)) for problems in drawn}) > 3
-
-
-def test_solutions_that_only_look_wrong_are_not_used():
-    person = Gsm8k(str(SAMPLE), right="person")
-    used = {p.id: next(pairs([p]))[1].text for p in person.load()}
-    # 2: read as 1 out of 1,254; 3: marked wrong for 105.50; 5: 2.25 for a whole number;
-    # 8: of the other sign; 9: cut from 37.333.
-    numbers = [used.get(f"gsm8k-{line}") for line in (2, 3, 5, 8, 9)]
-    assert numbers == ["8750", "75.5", None, "-10", "336"]
-
-
-def test_questions_without_solutions_are_left_out(tmp_path):
-    assert sample(tmp_path, lambda questions, solutions: solutions.pop(0)).load()[0].id == "gsm8k-2"
-
-
-def test_a_number_that_rounding_explains_is_not_wrong(tmp_path):
-    def edit(questions, solutions):
-        for row in solutions[1:]:
-            row["small"]["is_correct"] = row["large"]["is_correct"] = True
-        questions[0]["answer"] = "7.0\n#### 33.33"
-        solutions[0]["ground_truth"] = "It is 100/3 = 33.33\nA: 33.33"
-        solutions[0]["small"]["solution"] = "It is 100/3 = 33.3\nA: 33.3"
-
-    with pytest.raises(DatasetError, match="that could serve"):
-        sample(tmp_path, edit).load()
-
-
-def test_relative_folders_start_at_the_root_they_are_loaded_from():
-    assert Gsm8k("gsm8k").load(SAMPLE.parent) == Gsm8k(str(SAMPLE)).load()
-
-
-@pytest.mark.parametrize(
-    ("edit", "place", "words"),
-    [
-        (lambda q, s: q[1].update(answer="five"), "test.jsonl:2", "ends in 'five'"),
-        (lambda q, s: s[1].update(ground_truth="x\nA: 7"), "s.jsonl:2", "7, and .*l:2 to 5000"),
-        (lambda q, s: s.append(s[0]), "solutions.jsonl:11", "the question of line 1 again"),
-        (lambda q, s: s[2]["small"].update(is_correct="no"), "s.jsonl:3", "small.is_correct: 'no'"),
-        (lambda q, s: q[0].pop("question"), "test.jsonl:1", "question: missing"),
-    ],
-)
-def test_a_folder_that_is_wrong_is_refused_with_file_and_line(tmp_path, edit, place, words):
-    with pytest.raises(DatasetError, match=f"{place}.*{words}"):
-        sample(tmp_path, edit).load()
-
-
-def test_the_same_solution_in_two_hands_becomes_the_same_text():
-    person = (
-        "She has 3*$1,250.00=$<<3*1250.00=3750.00>>3,750.00 in the bank. So she can spend "
-        "3750\u22122500=<<3750-2500=1250>>1250\n\n#### 1,250"
-    )
-    model = (
-        "1. she has 3 x 1250 = $<<3*1250=3750>>3750 in the bank\n"
-        "2. so she can spend 3750.0 - 2500 = <<3750-2500=1250.0>>1250.0.\n"
-        "A: 1250.0"
-    )
-    assert {laid_out(steps(text), number_text(closing(text))) for text in (person, model)} == {
-        "She has 3 * 1250 = 3750 in the bank.\n"
-        "So she can spend 3750 - 2500 = 1250.\n"
-        "The answer is 1250."
-    }
 
 
 @given(st.decimals(-(10**17), 10**17, places=4))
@@ -358,3 +238,10 @@ OPERATORS = ("+", "-", "*", "/", "x", "=", "\u00f7")
 def test_laying_out_what_is_laid_out_changes_nothing(parts, space):
     once = steps("So " + space.join(token + space + joint for token, joint in parts))
     assert steps("\n".join(once)) == once
+
+
+@sessions(Path(__file__).with_name("leak.md"))
+def test_rules_and_solutions_are_as_written_down(session, request, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = dict(globals())
+    session.check(request, expressions(names), names)

@@ -244,7 +244,8 @@ NAMES = {
 @sessions(FILE)
 def test_a_file_is_read_as_written_or_refused_by_line(session, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    session.check(request, expressions(NAMES))
+    names = dict(NAMES)
+    session.check(request, expressions(names), names)
 
 
 def test_folders_pipes_and_devices_are_refused_by_their_kind_and_never_read(tmp_path):
