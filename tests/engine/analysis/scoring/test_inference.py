@@ -1,6 +1,7 @@
 """Errors and intervals against plain sums, scipy and planted samples: known truths."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +29,31 @@ from oversight.engine.analysis.scoring.power import design_effect
 def sample(values: Floats, groups: tuple[str, ...] = (), ends: float | None = 2.0) -> Influences:
     ids = [f"q{n}" for n in range(len(values))]
     return of_questions(ids, values, groups, (ends and (-ends, ends)) or None)
+
+
+def test_the_error_is_the_jackknife_over_clusters() -> None:
+    values = np.random.default_rng(2).normal(size=9)
+    keys = np.array(list("aaabbcccc"))
+    means = [values[keys != c].mean() for c in "abc"]
+    jackknife = 2 / 3 * sum((mean - values.mean()) ** 2 for mean in means)
+    estimate = mean_of(values, {"problem": keys}).estimate()
+    assert estimate.error is not None and estimate.error**2 == pytest.approx(jackknife, rel=1e-12)
+    assert estimate.method == "CR3 t"
+    same = inference.jackknifed(float(values.mean()), np.array(means), 9)
+    assert same.error == pytest.approx(estimate.error)
+
+
+def test_the_pseudo_clusters_stand_at_the_ends() -> None:
+    """The same jackknife with one more cluster of average size at each end."""
+    values = np.array([0.2, -0.4, 1.0, 0.3, 0.9, -1.1])
+    estimate = sample(values).estimate(interval="conservative")
+    more = np.append(values, [-2.0, 2.0])
+    means = [np.delete(more, n).mean() for n in range(8)]
+    error = math.sqrt(7 / 8 * sum((mean - more.mean()) ** 2 for mean in means))
+    assert estimate.guard is not None and estimate.conservative
+    assert estimate.guard[:2] == pytest.approx((error, more.mean()))
+    reach = t_of(0.95, 5) * error
+    assert estimate.interval == pytest.approx((more.mean() - reach, more.mean() + reach))
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 7, 10, 39, 200])
