@@ -16,6 +16,7 @@ import orjson
 from ...cache.errors import StoreError
 from ...cache.store import Store
 from ..display.progress import Clock, Snapshot, progress
+from ..display.text import counted
 from ..errors import RunFolderError, StoreFailed
 from ..stop import StopToken
 from .record.database import RunDatabase
@@ -75,20 +76,24 @@ class ProgressNotes(Observer):
 
     @asynccontextmanager
     async def watching(self, snapshot: Callable[[], Snapshot]) -> AsyncIterator[None]:
-        noting = asyncio.create_task(self._note_on(snapshot))
+        over = asyncio.Event()
+        noting = asyncio.create_task(self._note_until(over, snapshot))
         try:
             yield
         finally:
-            noting.cancel()
+            # Not cancelled: its thread would go on, and could write after the last note.
+            over.set()
             await asyncio.wait([noting])
             self._note(replace(snapshot(), models=()))
 
-    async def _note_on(self, snapshot: Callable[[], Snapshot]) -> None:
+    async def _note_until(self, over: asyncio.Event, snapshot: Callable[[], Snapshot]) -> None:
         clock = Clock()
-        while True:
+        while not over.is_set():
             # A group of cells may be being written.
             await asyncio.to_thread(self._note, clock.timed(snapshot()))
-            await asyncio.sleep(WRITE_EVERY)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WRITE_EVERY):
+                    await over.wait()
 
     def _note(self, now: Snapshot) -> None:
         with suppress(RunFolderError):
@@ -145,7 +150,7 @@ async def store_watermark(
         if missing > 0:
             stop_token.stop(
                 StoreFailed(
-                    f"the store has lost {missing:,} replies while this run used it: bring them "
+                    f"the store has lost {counted(missing, 'reply', 'replies')} while this run used it: bring them "
                     "back with oversight cache import BACKUP, or pay for them again with "
                     "--allow-missing-replies"
                 )
