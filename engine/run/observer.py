@@ -148,10 +148,11 @@ async def store_watermark(
             stop_token.stop(StoreFailed(str(fault)))
             return
         if missing > 0:
+            replies = counted(missing, "reply", "replies")
             stop_token.stop(
                 StoreFailed(
-                    f"the store has lost {counted(missing, 'reply', 'replies')} while this run used it: bring them "
-                    "back with oversight cache import BACKUP, or pay for them again with "
+                    f"the store has lost {replies} while this run used it: bring them back with "
+                    "oversight cache import BACKUP, or pay for them again with "
                     "--allow-missing-replies"
                 )
             )
