@@ -96,8 +96,9 @@ async def stating(pages: dict[str, Any]) -> AsyncIterator[tuple[str, list[str]]]
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head, body = await request(reader)
-        method, path, _ = head.decode().split(maxsplit=2)
-        paths.append(f"{method} {path} {body.decode()}".strip())
+        method, path, fields = head.decode().split(maxsplit=2)
+        key = " with the key" if "sk-key" in fields else ""
+        paths.append(f"{method} {path} {body.decode()}".strip() + key)
         page = pages.get(path, 404)
         status = f"{page} No" if isinstance(page, int) else "200 OK"
         writer.write(http(status, "", json.dumps(page).encode()))
@@ -131,6 +132,14 @@ def local(pages: dict[str, Any], path: str = "", key: str = "") -> list[str]:
     """The server found at an address without a scheme."""
     variables = {"COMPATIBLE_OWN_API_KEY": key}
     return stated(pages, lambda url: self_hosted_server(url[len("http://") :] + path, variables))
+
+
+def keyed(provider: str, path: str, ask: Callable[..., Awaitable[Any]], *name: str) -> list[str]:
+    """The requests for information about a model of a server with a key."""
+    variables = {f"{provider.upper()}_API_KEY": "sk-key"}
+    at = partial(settings_of, provider, variables)
+    served = {page: {} for page in ("/api/ps", "/props", "/v1/models/m")}
+    return stated(served, lambda url: ask(at(base_url=url + path), *name))[1:]
 
 
 def facts(provider: str, path: str, page: dict[str, Any]) -> list[str]:
@@ -315,15 +324,18 @@ def test_a_prompt_that_would_be_cut_is_never_sent(place, command):
     assert "exceed the 512 of its server" in (place / "run" / "outcomes.jsonl").read_text()
 
 
-@pytest.mark.wire
+@in_memory
 async def test_each_prompt_has_to_fit_whatever_went_before(place):
     file, call = judged(place, "llamacpp/m"), Call(Request("llamacpp/m", (Message("user", "?"),)))
-    with telling(PROPS) as (url, _):
+    async with stating(PROPS | {"/v1/chat/completions": SAID}) as (url, requests):
         models = router(open_sweep(file, (f"providers.llamacpp.base_url={url}/v1",)))
-        assert (await models(call.changed(max_tokens=8))).text == "Yes."
-        with pytest.raises(ContextLengthExceeded):
-            await models(call.changed(max_tokens=600))
+        for _ in range(2):
+            assert (await models(call.changed(max_tokens=8))).text == "Yes."
+            with pytest.raises(ContextLengthExceeded):
+                await models(call.changed(max_tokens=600))
         await models.close()
+    completions = ["POST /v1/chat/completions"] * 2
+    assert [" ".join(line.split()[:2]) for line in requests] == ["GET /props", *completions]
 
 
 @pytest.mark.wire

@@ -147,18 +147,19 @@ async def test_the_delay_that_a_server_asks_for_is_handed_on(line, fault):
     assert caught.value.delay == 3.5
 
 
-async def test_limits_in_headers_are_reported_once_while_they_stay(line):
+async def test_limits_in_headers_are_reported_once_a_model_while_they_stay(line):
     updates, profile = [], Profile(requests_per_minute=2, tokens_per_minute=10_000)
+    models = [asked(line).model, f"{asked(line).model}-2"]
     async with rehearsed(line, profile, on_limits=lambda *args: updates.append(args)) as (ask, _):
-        await ask(asked(line, "a"))
-        await ask(asked(line, "b"))
+        for model in (*models, models[0]):
+            await ask(asked(line).changed(model=model))
         with pytest.raises(RateLimited) as caught:
             await ask(asked(line, "c"))
     assert 25 < caught.value.delay <= 30
-    ((model, limits),) = updates
-    assert model == asked(line).model
-    assert (limits.requests.limit, limits.tokens.limit) == (2, 10_000)
-    assert limits.requests.reset is not None
+    assert [model for model, _ in updates] == models
+    for _, limits in updates:
+        assert (limits.requests.limit, limits.tokens.limit) == (2, 10_000)
+        assert limits.requests.reset is not None
 
 
 async def test_another_protocol_on_the_wire_is_reported_at_once(line):

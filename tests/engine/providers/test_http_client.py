@@ -15,13 +15,14 @@ import pytest
 
 from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
-from oversight.engine.errors import Malformed, Unreachable
+from oversight.engine.errors import Interrupted, Malformed, Unreachable
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.providers.connection import FRESH_REPEATS, PROVEN, AnswerIds
 from oversight.engine.providers.http_client import HttpClient
 from oversight.engine.providers.provider import Provider
 from oversight.engine.providers.settings import Settings
 from oversight.engine.providers.transport import Target
+from oversight.engine.stop import StopToken
 from tests.command_line import ROOT
 from tests.lines import EACH_LINE, asked, good_body, http, listening, reached, request
 
@@ -30,7 +31,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 
 
 @asynccontextmanager
-async def served(*answers: bytes, connections: int = 1000):
+async def served(*answers: bytes, connections: int = 1000, stop_token: StopToken | None = None):
     """A server that gives each request the next answer, and what each connection sent it."""
     requests, remaining = [], iter(answers)
 
@@ -41,7 +42,7 @@ async def served(*answers: bytes, connections: int = 1000):
             writer.write(next(remaining))
 
     async with listening(serve) as url:
-        settings = Settings("lab", url, "test", connections=connections)
+        settings = Settings("lab", url, "test", connections=connections, stop_token=stop_token)
         client = HttpClient(settings, keep_alive=60.0, cap=1000)
         yield client, f"{url}/v1/x", requests
         await client.close()
@@ -182,6 +183,20 @@ async def test_request_waiting_for_a_connection_is_not_overtaken():
         await asyncio.gather(*waiting)
     bodies = [body for connection in requests for _, body in connection]
     assert bodies[PROVEN:] == [b"first", b"1", b"2", b"last"]
+
+
+async def test_calls_that_wait_for_a_connection_at_the_stop_are_not_sent():
+    stop_token = StopToken()
+    async with served(OK, connections=1, stop_token=stop_token) as (client, url, requests):
+        sent = await client.send(target := Target("POST", url, {}), b"sent")
+        waiting = [asyncio.ensure_future(client.send(target, b"late")) for _ in range(3)]
+        await asyncio.sleep(0)
+        stop_token.stop(Interrupted(signal.SIGINT))
+        assert client.read(sent).body == b"hi"
+        faults = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(fault) for fault in faults] == [Unreachable] * 3
+    assert {str(fault) for fault in faults} == {"lab: the run stops before this call has left"}
+    assert [body for connection in requests for _, body in connection] == [b"sent"]
 
 
 async def test_a_deadline_starts_when_the_request_is_sent(monkeypatch):

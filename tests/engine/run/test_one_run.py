@@ -10,8 +10,9 @@ import pytest
 from examples.metrics import MEASURED, Metrics
 from oversight import run as run_from_python
 from oversight.cache import writer
+from oversight.cache.reply import Reply
 from oversight.engine.display.progress import Snapshot
-from oversight.engine.errors import Halt, RunFolderError, UsageError
+from oversight.engine.errors import BudgetReached, Halt, RunFolderError, UsageError
 from oversight.engine.run import run_folder
 from oversight.engine.run.execution import RunSession, execute
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
@@ -109,6 +110,30 @@ async def test_first_fault_is_reported_if_the_disk_fails_as_well(loaded, monkeyp
             await execute(run)
 
 
+@pytest.mark.parametrize(
+    ("halt", "paid", "pending"),
+    [
+        (BudgetReached, 0, ""),
+        (BudgetReached, 1, ""),
+        (BudgetReached, 0, "b"),
+        (EnoughIsEnough, 0, ""),
+    ],
+)
+def test_only_a_budget_that_allows_no_call_leaves_no_folder(
+    loaded, monkeypatch, halt, paid, pending
+):
+    async def stops(self: RunSession) -> Halt:
+        for _ in range(paid):
+            self.models.accounting.ledger.page("m", None).reply(Reply("x"), 1.0, 0.0)
+        return halt("stop")
+
+    monkeypatch.setattr(RunSession, "run", stops)
+    monkeypatch.setattr(RunSession, "pending", pending)
+    with Run.open(loaded, OPTIONS) as run:
+        assert isinstance(asyncio.run(execute(run)), halt)
+    assert Path("run").exists() == (halt is not BudgetReached or bool(paid or pending))
+
+
 def test_prices_are_a_parameter_in_python_too(place):
     problems, protocols = shipments(1), [NaiveJudge(StatedJudge("openai/gpt-unheard-of"))]
     bad = place / "prices.toml"
@@ -118,24 +143,33 @@ def test_prices_are_a_parameter_in_python_too(place):
     assert not Path("runs").exists()
 
 
+MINE = """\
+[openai.models]
+gpt-4o = {{input = {0}, output = 9}}
+"gpt-5.6-sol" = {{input = {0}, output = 9}}
+"""
+
+
 def test_resumed_run_keeps_the_prices_it_started_with(place):
     sweep, mine = Path("s.yaml"), Path("mine.toml")
+    models = ["compatible/lab/judge", "openai/gpt-4o", "openai/gpt-5.6-sol"]
     sweep.write_text(
-        "problems: {bundled: arithmetic}\nprotocols: naive_judge\njudges: compatible/lab/judge\n"
+        f"problems: {{bundled: arithmetic}}\nprotocols: naive_judge\njudges: {models}\n"
         "providers: {compatible/lab: {base_url: 'http://127.0.0.1:9/v1'}}\n"
         "models: {compatible/lab/judge: {is: openai/gpt-4o}}\n"
     )
 
-    def price(file: Path | None = None) -> float:
+    def prices(file: Path | None = None) -> list[tuple[float, float]]:
         settings = RunSettings(store=Path("store"), folder=Path("run"), prices=file)
         with Run.open(open_sweep(sweep), settings) as run:
-            return run.loaded.models.priced(run.prices).need("compatible/lab/judge").input
+            price_list = run.loaded.models.priced(run.prices)
+            return [(price_list.need(m).input, price_list.need(m).output) for m in models]
 
-    mine.write_text("[openai.models]\ngpt-4o = {input = 3, output = 9}\n")
-    assert price(mine) == 3
-    assert price() == 3, "the list says 2.5"
-    mine.write_text("[openai.models]\ngpt-4o = {input = 4, output = 9}\n")
-    assert price(mine) == 4, "a file wins over all"
+    mine.write_text(MINE.format(3))
+    assert prices(mine) == [(3, 9)] * 3
+    assert prices() == [(3, 9)] * 3, "the lists say otherwise"
+    mine.write_text(MINE.format(4))
+    assert prices(mine) == [(4, 9)] * 3, "a file wins over all"
 
 
 class Asker(Observer):

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply, Usage
 from oversight.engine import errors
-from oversight.engine.models.limits.buckets import BURST_WINDOW, LOOKAHEAD, Limits
-from oversight.engine.tokens import TokenEstimator
+from oversight.engine.models.limits.buckets import BURST_WINDOW, LOOKAHEAD, Limits, TokenBuckets
+from oversight.engine.stop import StopToken
+from oversight.engine.tokens import TokenEstimate, TokenEstimator
 from tests.server import Server, ask_all_at_once, busiest, call_of, mixed_sizes, sender
 from tests.virtual import now, run, virtually
 
@@ -184,6 +185,26 @@ async def test_waiting_calls_are_not_overtaken_even_at_the_moment_a_slot_is_free
 
     await asyncio.gather(twice(), limited(call_of(10, 1)))
     assert [request.call.draw for request in server.book] == [(0,), (1,), (2,)]
+
+
+def test_a_call_takes_all_its_tokens_without_waiting_or_none():
+    tokens = TokenBuckets(StopToken())
+    tokens.learn(Limits(input_tokens=500, output_tokens=100, tokens=700))
+    buckets = [*tokens._buckets.values()]
+
+    def balances(*before: float, output: float = 20, size: float = 300, most: int = 100):
+        for bucket, balance in zip(buckets, before, strict=True):
+            bucket.balance = balance
+        taken = tokens.taken_at_once(TokenEstimate(size, size, output, most))
+        amounts = taken and [(one.limit.resource, one.amount) for one in taken]
+        return amounts, [bucket.balance for bucket in buckets]
+
+    amounts = [("output tokens", 20), ("input tokens", 300), ("tokens", 400)]
+    assert balances(25, 300, 450) == (amounts, [5, 0, 50])
+    for short in ([19, 300, 400], [20, 299, 400], [20, 300, 399]):
+        assert balances(*short) == (None, short)
+    for large in ({"most": 101}, {"size": 501}, {"size": 601}):
+        assert balances(900, 900, 900, **large) == (None, [900, 900, 900])
 
 
 def test_a_call_larger_than_a_minutes_budget_is_refused_before_it_waits():
