@@ -6,8 +6,10 @@ the typed method of the official client, with the arguments of its documentation
 provider."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -23,7 +25,8 @@ from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
-from oversight.engine.providers.settings import Api
+from oversight.engine.providers.sdk import anthropic_client, openai_client
+from oversight.engine.providers.settings import Api, Settings
 from oversight.engine.providers.wire import kept_prefix
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges.stated import StatedJudge
@@ -273,6 +276,32 @@ def test_common_parts_of_problem_and_protocol_are_marked():
 def test_other_servers_are_sent_no_key():
     body = orjson.loads(OpenAIWire("vllm").body(calls_of("apples", "vllm/m")[0]))
     assert "prompt_cache_key" not in body
+
+
+@pytest.mark.parametrize(
+    ("provider", "name", "arguments"),
+    [
+        ("openai", "AsyncOpenAI", {"api_key": KEY, "organization": "o", "project": "p"}),
+        ("azure", "AsyncOpenAI", {"api_key": KEY, "organization": "o", "project": "p"}),
+        ("anthropic", "AsyncAnthropic", {"api_key": KEY}),
+        ("foundry", "AsyncAnthropicFoundry", {"api_key": KEY}),
+        ("bedrock", "AsyncAnthropicBedrock", {"api_key": KEY, "aws_region": "r"}),
+        ("vertex", "AsyncAnthropicVertex", {"access_token": KEY, "region": "r", "project_id": "p"}),
+    ],
+)
+def test_a_vendors_client_sends_each_call_once_within_our_deadline(
+    provider, name, arguments, monkeypatch
+):
+    library = SimpleNamespace(**{name: lambda **arguments: arguments})
+    monkeypatch.setitem(sys.modules, "openai" if name == "AsyncOpenAI" else "anthropic", library)
+    options = (("organization", "o"), ("project", "p"), ("region", "r"))
+    settings = Settings(provider, "https://h", "lab", key=KEY, deadline=7.0, options=options)
+    ours = {"timeout": 7.0, "max_retries": 0, "http_client": "http"}
+    ours["base_url"] = "https://h/openai/v1" if provider == "azure" else "https://h"
+    if name == "AsyncOpenAI":
+        assert openai_client(settings, "http") == arguments | ours
+    else:
+        assert anthropic_client(settings, "http") == arguments | ours | {"open_telemetry": False}
 
 
 @pytest.mark.wire

@@ -195,8 +195,8 @@ def test_a_call_takes_all_its_tokens_without_waiting_or_none():
     def balances(*before: float, output: float = 20, size: float = 300, most: int = 100):
         for bucket, balance in zip(buckets, before, strict=True):
             bucket.balance = balance
-        taken = tokens.taken_at_once(TokenEstimate(size, size, output, most))
-        amounts = taken and [(one.limit.resource, one.amount) for one in taken]
+        reservations = tokens.taken_at_once(TokenEstimate(size, size, output, most))
+        amounts = reservations and [(r.limit.resource, r.amount) for r in reservations]
         return amounts, [bucket.balance for bucket in buckets]
 
     amounts = [("output tokens", 20), ("input tokens", 300), ("tokens", 400)]
