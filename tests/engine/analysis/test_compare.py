@@ -14,7 +14,7 @@ import yaml
 import oversight
 from oversight.engine.analysis.compared import comparison_finding
 from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
-from oversight.engine.analysis.pairs import matched, read_pair, rows_meant
+from oversight.engine.analysis.pairs import distinct, matched, read_pair, rows_meant
 from oversight.engine.analysis.pictures.kinds import compared
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.errors import UsageError
@@ -109,6 +109,8 @@ def test_python_compares_what_the_command_line_does(runs: Kept, command: Command
     for second, family in (("naive judge", 4), ("consultancy strong", 1)):
         words = f"debate strong - {second}"
         comparison = oversight.compare(run, contrasts=[words])
+        twice = oversight.compare(run, contrasts=[words, f"{second} - debate strong", words])
+        assert str(twice) == str(comparison), "a contrast is one, whichever row comes first"
         # Rows against their naive judges are one family, whichever of them are asked for.
         assert (len(comparison.contrasts), comparison.family) == (1, family)
         assert str(comparison) == command("compare", run, "--contrast", words).out.rstrip("\n")
@@ -118,6 +120,8 @@ def test_python_compares_what_the_command_line_does(runs: Kept, command: Command
 
 
 def test_pair_of_rows_is_read_or_refused_with_an_example() -> None:
+    asked_for = [(2, 0), (0, 1), (0, 2), (2, 0), (1, 0), (1, 2)]
+    assert distinct(asked_for) == [(2, 0), (0, 1), (1, 2)] and distinct([]) == []
     assert read_pair("debate - naive judge") == ("debate", "naive judge")
     for text in ("debate", "debate,consultancy", "debate - "):
         with pytest.raises(UsageError, match="'debate"):

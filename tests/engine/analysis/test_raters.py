@@ -1,12 +1,26 @@
 """How good raters are, and how far they agree, by figures that a few lines of arithmetic
 give: known truths."""
 
+import json
+
 import pytest
 
 from oversight.engine.analysis.raters import alphas, raters, raters_part, verdicts_of
+from oversight.engine.analysis.reading import ASIDE
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
+from oversight.engine.extensions.people.journal import (
+    BeliefBefore,
+    JudgedTranscript,
+    TaskAnswered,
+    TaskGiven,
+    Withdrawn,
+    note,
+)
+from oversight.engine.extensions.people.results import PeopleJudged
+from oversight.engine.extensions.people.task import Moment, answer_digests
+from oversight.engine.run.replay import open_run
 
-EVEN = (0.5, 0.5)
+EVEN, MOMENT = (0.5, 0.5), Moment("", "", 0, 0, "", "")
 
 
 def judged(judge: str, id: str, p: float, side: int | None = None, **more: object) -> Judgement:
@@ -84,3 +98,29 @@ def test_three_answers_count_as_much_as_they_are_and_lost_worlds_not_at_all() ->
     assert verdicts.right.tolist() == [1, 1] and verdicts.largest.tolist() == [0.8, 0.5]
     lost = Judgement("a", (1, -1), (None, None), {"problem": "a", "judge": "k"})
     assert verdicts_of(Judgements.of([lost])) is None and raters(Judgements.of([lost])) == []
+
+
+def test_beliefs_and_verdicts_of_raters_are_in_the_order_of_the_question(place, command) -> None:
+    """The rater saw (C), (A), (B); a withdrawn rater counts nowhere."""
+    values = {"A": 1, "B": -1, "C": 0}
+    answers = [{"label": k, "text": f"It is {k}.", "value": values[k]} for k in values]
+    row = {"id": "q", "question": "Which?", "answers": answers, "group": "g"}
+    (place / "d.jsonl").write_text(json.dumps(row))
+    text = "problems: {file: d.jsonl}\njudges: sim/judge\nprotocols: naive_judge\n"
+    (place / "small.yaml").write_text(text)
+    assert command("run", "small.yaml", "--run-folder", "run").code == 0
+    digest, (a, b, c) = answer_digests(open_run(run := place / "run").sweep.problems[0].question)
+    transcript = JudgedTranscript("debate", "sim/judge", "q", "B", (0.7, 0.2, 0.1))
+    for rater in ("one", "gone"):
+        note(run, TaskGiven(rater, "t", "request", digest, (c, a, b), MOMENT, 0, transcript))
+        note(run, BeliefBefore(rater, "t", (0.1, 0.3, 0.6), 1.0))
+        note(run, TaskAnswered(rater, "t", {}, (0.2, 0.5, 0.3), 2.0, 0))
+    note(run, Withdrawn("gone", False, 0))
+    labels = '["A", "B", "C"]'
+    keys = {"labels": labels, "repeat": "request", "group": "g", "setting": "debate"}
+    aside = keys | {"judge": "sim/judge", ASIDE: "sim/judge"}
+    of_rater, of_judge = ((), (0.5, 0.3, 0.2), ()), ((), (0.7, 0.2, 0.1), ())
+    assert [*PeopleJudged().judgements(run)] == [
+        Judgement("q", (1, -1, 0), of_rater, keys | {"judge": "one"}, (0.3, 0.6, 0.1), line=3),
+        Judgement("q", (1, -1, 0), of_judge, aside, line=3),
+    ]

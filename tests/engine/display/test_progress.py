@@ -4,6 +4,8 @@ import asyncio
 import io
 from collections.abc import Callable
 
+import pytest
+
 from oversight.engine.display.progress import Clock, Snapshot, figures, progress
 from oversight.engine.display.throughput import lines
 from oversight.engine.errors import EngineError, Overloaded
@@ -117,3 +119,20 @@ def test_the_time_left_follows_the_rate_of_the_last_30_seconds() -> None:
     # At 48 seconds 48 of 72 were finished in the last 24, and 128 are left.
     lefts = ["3:12", "3:04", "2:56", "2:48", "2:40", "1:04", "0:32", "0:16"]
     assert run(main()) == [f"about {left} left" for left in lefts]
+
+
+def test_calls_count_as_answered_however_their_replies_came() -> None:
+    """40 of 100 calls after 10 seconds: 60 are left at 4 a second. Fewer than 20 give no rate."""
+
+    async def time_left(**counts: int) -> float | None:
+        clock = Clock()
+        await asyncio.sleep(10)
+        return clock.timed(Snapshot(9, 1, calls=90, expected=100, in_flight=50, **counts)).left
+
+    ways = ("new", "stored", "shared")
+    for n in range(3):
+        one, two, three = ways[n:] + ways[:n]
+        assert run(time_left(**{one: 40})) == run(time_left(**{one: 25, two: 10, three: 5}))
+        assert run(time_left(**{one: 40})) == pytest.approx(15)
+        assert run(time_left(**{one: 60, two: 40})) == 0
+        assert run(time_left(**{one: 10, two: 9})) is None

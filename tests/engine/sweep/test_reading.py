@@ -113,6 +113,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "sets of prompts": lambda text: read_file(f"{GRID}prompts:\n{indent(text, '  ')}"),
     "a class of one's own, and the text of mine.py": of_ones_own,
     "all roles": in_roles,
+    "a judge of the file picks drafts, unless the agents name another": in_roles,
     "a name of one's own, whose model takes no temperature": in_roles,
     "rows": rows,
     "rows as reports show them, with their axes": reported,

@@ -139,11 +139,10 @@ INSERT INTO orders VALUES (1, 'paid', 250), (2, 'cancelled', 100), (3, 'paid', 5
 """
 
 
-async def asked(sql: str, script: str = BOOKS) -> list[str]:
+async def asked(sql: str, script: str = BOOKS, claimed: bool = False) -> list[str]:
     """Results and displays, separated by a dot."""
-    results = await programs.use_query(
-        sql, Scene(structs.replace(CRATES, environment=script), SIDE)
-    )
+    scene = Scene(structs.replace(CRATES, environment=script), SIDE, claimed=claimed)
+    results = await programs.use_query(sql, scene)
     assert "right" not in results.result
     assert bool(results.display) != results.result.startswith("error: ")
     return [f"{results.result} · {results.display}".rstrip(" ·")]
@@ -170,6 +169,22 @@ def test_query_returns_rows_or_an_error_without_model_text(session, request, tmp
     monkeypatch.chdir(tmp_path)
     session.check(request, expressions({"asked": asked}))
     assert not list(tmp_path.iterdir())
+
+
+async def test_the_program_of_queries_gets_the_database_and_whether_a_claim_is_checked(monkeypatch):
+    class Program:
+        returncode = 0
+
+        async def communicate(self, written: bytes) -> tuple[bytes, None]:
+            return orjson.dumps(querying.answer(*orjson.loads(written))), None
+
+    async def started(*_: object, **__: object) -> Program:
+        return Program()
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", started)
+    sql, refused = "SELECT 36 FROM orders", "error: the value does not come out of the tables alone"
+    assert await asked(sql) == await asked(sql, claimed=False) == [f"36; 36; 36 · {sql}"]
+    assert await asked(sql, claimed=True) == [refused]
 
 
 @pytest.mark.wire

@@ -5,6 +5,7 @@ import csv
 import gzip
 import io
 import json
+import math
 import os
 import random
 import stat
@@ -287,6 +288,30 @@ def test_labels_are_drawn_by_seed_and_content(tmp_path, kind, row):
     # A higher limit keeps the problems of a lower one.
     assert load(limit=10).load() == first[:10]
     assert load(limit=10, shuffle=True).load() == shuffled[:10]
+
+
+FULL = {
+    "q": "Which?", "k": "yes", "w": "no", "v": "nay", "s": "So yes.", "t": "So no.", "p": "A text.",
+    "g": "sky", "i": "own",
+}  # fmt: skip
+WIDE = {
+    "question": "q", "answer": "k", "wrong": ["w", "v"], "work": "s", "wrong_work": "t",
+    "passage": "p", "group": "g", "id": "i",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [None, math.nan])
+@pytest.mark.parametrize("column", FULL)
+def test_null_and_nan_are_missing_in_every_column(tmp_path, column, value):
+    def read(row: Mapping[str, object]) -> tuple[Problem, ...]:
+        parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "d.parquet")
+        return JsonLines("d.parquet", columns=WIDE).load(tmp_path)
+
+    if column in "qkw":
+        with pytest.raises(DatasetError, match=f"d.parquet:1: {column}: missing, and required"):
+            read(FULL | {column: value})
+    else:
+        assert read(FULL | {column: value}) == read(FULL | {column: ""}) != read(FULL)
 
 
 CHOICES = {"question": "q", "choices": ["A", "B", "C", "D"], "answer": "key"}

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from oversight import Agent, Call
-from oversight.engine.sweep.named_files import unsuitable_agents
+from oversight.engine.sweep.document import Document
+from oversight.engine.sweep.named_files import prompt_sets, unsuitable_agents
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.protocols.mechanisms.debate import Debate, InteractiveDebate
 from oversight.protocols.prompts.prompt_set import PromptSet
 from tests.command_line import within
 from tests.fakes import CRATES, JUDGE, Scripted, prompt
-from tests.protocols.prompts.test_shown import shipped
+from tests.protocols.prompts.test_shown import WORDS, shipped
 
 SWEEP = """\
 problems: {bundled: {name: arithmetic, limit: 2}}
@@ -46,6 +47,20 @@ def test_an_unnamed_set_is_called_by_its_change_and_digest():
     assert first.startswith(f"{default} prompts debate.judge ") and first[-4:] != second[-4:]
     assert more.startswith(f"{default} prompts khan debate.judge +1 ")
     assert kinds("default", one)[2] == first
+
+
+def test_changes_are_made_to_the_set_that_they_name():
+    Path("mine.yaml").write_text("debate: {rules: Argue.}\n")
+    mine = WORDS.changed("mine", {"debate.rules": "Argue."})
+    bases = {"default": WORDS, "khan": KHAN, "mine.yaml": mine}
+    change = "{{set: {}, name: n {}, debate: {{judge: Judge.}}}}"
+    changes = [change.format(base, n) for n, base in enumerate(bases)]
+    sets, _ = prompt_sets(Document.read(written(*changes, *bases)), Path(), WORDS)
+    for n, base in enumerate(bases.values()):
+        changed, unchanged = sets[n], sets[n + 3]
+        assert unchanged.blocks == base.blocks and changed.made_for == base.made_for
+        assert changed.name == f"n {n}"
+        assert dict(changed.blocks) == {**dict(base.blocks), "debate.judge": "Judge."}
 
 
 def test_the_name_of_a_set_changes_no_row():

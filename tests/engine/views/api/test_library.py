@@ -220,6 +220,19 @@ def test_default_temperature_is_not_sent_to_models_that_take_none() -> None:
     assert isinstance(debate, Debate) and isinstance(debate.agent, BestOf)
     roles = (debate.judge, debate.agent, debate.agent.agent, debate.agent.judge)
     assert [getattr(role, "temperature") for role in roles] == [None] * 4  # noqa: B009
+    for settings, default_stays in (
+        ({"model": "openai/gpt-6-luna", "effort": "none"}, True),
+        ({"model": "openai/gpt-6-luna", "effort": "low"}, False),
+        ({"model": "anthropic/claude-haiku-4-5"}, True),
+        ({"model": "anthropic/claude-haiku-4-5", "top_p": 0.9}, False),
+        ({"model": "anthropic/claude-haiku-4-5", "thinking_tokens": 2048}, False),
+        ({"model": "deepseek/deepseek-flash", "effort": "high"}, False),
+        ({"model": "sim/strong", "effort": "high"}, True),
+    ):
+        protocol = Propaganda(StatedJudge(**settings), Agent(**settings))
+        (sent,) = python_sweep(Top("x"), shipments(1), [protocol], {}, {}).protocols
+        as_made = sent.judge == protocol.judge, sent.agent == protocol.agent
+        assert as_made == (default_stays, default_stays), settings
     cooler = python_sweep(Top("x"), shipments(1), [Propaganda(JUDGE, Agent(model, 0.7))], {}, {})
     assert cooler.protocols == (Propaganda(JUDGE, Agent(model, 0.7)),)
 
