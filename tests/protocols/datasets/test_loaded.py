@@ -308,7 +308,7 @@ def test_null_and_nan_are_missing_in_every_column(tmp_path, column, value):
         return JsonLines("d.parquet", columns=WIDE).load(tmp_path)
 
     if column in "qkw":
-        with pytest.raises(DatasetError, match=f"d.parquet:1: {column}: missing, and required"):
+        with pytest.raises(DatasetError, match=rf"d\.parquet:1: {column}: missing, and required"):
             read(FULL | {column: value})
     else:
         assert read(FULL | {column: value}) == read(FULL | {column: ""}) != read(FULL)

@@ -1,9 +1,13 @@
 """Open tasks: checkers, tasks of a file, and proposals of a scripted agent."""
 
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from oversight.protocols import Agent, Unreadable
 from oversight.protocols.datasets.checkers import Checker, Grade
@@ -81,6 +85,29 @@ async def proposed(fields, instruction="right", agent=Agent("sim/strong"), raw=N
     reply = raw if raw is not None else json.dumps(fields)
     ask = Scripted(lambda call: reply)
     return await propose(CRATES, agent, instruction, ask), ask
+
+
+COLUMNS = ("id", "passage", "environment", "group", "work", "fault", "answer", "reference")
+
+
+@pytest.mark.parametrize("value", [None, math.nan])
+@pytest.mark.parametrize("column", COLUMNS)
+async def test_null_and_nan_are_missing_in_every_column_of_a_task(tmp_path, column, value):
+    checker = Checker("numeric", column="truth")
+
+    async def read(changed: Mapping[str, object]) -> Task:
+        texts = dict.fromkeys(COLUMNS, "1") | {"id": "own"}
+        row = {"question": "Which?", "truth": 1, **texts, **changed}
+        parquet.write_table(pyarrow.Table.from_pylist([row]), file := tmp_path / "d.parquet")
+        (task,) = read_tasks(file, checker, answers="answer")
+        await check_references([task], checker, "d.parquet")
+        return task._replace(row={})
+
+    missing = await read({column: value})
+    assert missing == await read({column: ""})
+    assert (missing == await read({})) == (column == "reference")
+    with pytest.raises(DatasetError, match=r"d\.parquet:1: question: missing, and required"):
+        await read({"question": value})
 
 
 async def test_an_agent_fills_in_one_form_and_names_the_fault_it_planted():

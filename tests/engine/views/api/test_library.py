@@ -233,6 +233,11 @@ def test_default_temperature_is_not_sent_to_models_that_take_none() -> None:
         (sent,) = python_sweep(Top("x"), shipments(1), [protocol], {}, {}).protocols
         as_made = sent.judge == protocol.judge, sent.agent == protocol.agent
         assert as_made == (default_stays, default_stays), settings
+    renamed, azure = Propaganda(JUDGE, Agent("azure/mine")), {"azure": {"base_url": "https://a.b"}}
+    for meant, temperature in (("openai/gpt-6-sol", None), ("openai/gpt-4.1", AGENT.temperature)):
+        models = {"azure/mine": {"is": meant}}
+        (sent,) = python_sweep(Top("x"), shipments(1), [renamed], models, azure).protocols
+        assert sent.agent.temperature == temperature
     cooler = python_sweep(Top("x"), shipments(1), [Propaganda(JUDGE, Agent(model, 0.7))], {}, {})
     assert cooler.protocols == (Propaganda(JUDGE, Agent(model, 0.7)),)
 
