@@ -1,4 +1,4 @@
-"""A test that is not marked `wire` runs in virtual time, over connections without sockets."""
+"""Tests of the unit ring run in virtual time, over connections without sockets."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,8 +12,8 @@ loops: list[Callable[[], asyncio.AbstractEventLoop]] = []
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    wired = item.get_closest_marker("wire") is not None
-    loops[:] = [asyncio.new_event_loop if wired else MemoryLoop]
+    unit = item.get_closest_marker("unit") is not None
+    loops[:] = [MemoryLoop if unit else asyncio.new_event_loop]
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
