@@ -124,15 +124,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Sort tests into rings, and mark those whose docstrings, or whose module's, mention a planted
     world with a known right outcome.
 
-    Nightly tests come first, then the longest rings; each worker gets whole files of every kind, so
-    that all workers end with short ones."""
-    rank = dict[pytest.Item, tuple[bool, int]]()
+    Nightly tests come first, then those with a long timeout, then the longest rings; each worker
+    gets whole files of every kind, so that all workers end with short ones."""
+    rank = dict[pytest.Item, tuple[bool, float, int]]()
     cache = getattr(config, "cache", None)  # missing with -p no:cacheprovider
     before = cache.get(SKIPPED, {}) if cache is not None else {}
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
         item.add_marker(item_ring := ring(item, marks))
-        rank[item] = ("nightly" not in marks, RINGS.index(item_ring))
+        longest = max((mark.args[0] for mark in item.iter_markers("timeout")), default=0)
+        rank[item] = ("nightly" not in marks, -longest, RINGS.index(item_ring))
         function, module = (getattr(item, name, None) for name in ("function", "module"))
         if "known truth" in (getattr(function, "__doc__", None) or "").lower() or (
             "known truths" in (getattr(module, "__doc__", None) or "").lower()

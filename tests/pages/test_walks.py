@@ -71,7 +71,8 @@ def test_a_row_opens_to_one_dot_per_problem(width, page, run, hard, tmp_path):
         page.evaluate("scrollTo(0, 0)")
         assert violations(page) == [] and faults == []
         opened.locator("p a").first.click()
-        assert ids[lowest] in page.locator("h1:visible").first.inner_text()
+        heading = page.locator("h1:visible").filter(has_text=ids[lowest])
+        heading.first.wait_for()
     page.goto(f"{run}/compare?first={quote(names[n])}&second=naive+judge")
     assert page.locator("#dots circle").count() == len(measured)
     assert page.locator("#dots p a").count() == 2 and violations(page) == []

@@ -22,6 +22,7 @@ from tests.run_folders import spoken
 from tests.waiting import end, until
 
 pytestmark = [
+    pytest.mark.timeout(1800),
     pytest.mark.real,
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed"),
     pytest.mark.skipif(bool(lacking()), reason=lacking() or "-"),
