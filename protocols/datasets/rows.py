@@ -422,8 +422,9 @@ def complaint(exc: ValidationError) -> str:
         case "float_type" | "finite_number":
             message = f"{value} is not a finite number; write one such as 1 or -0.5, without quotes"
         case "too_short":
-            least = {1: "one", 2: "two"}.get(error["ctx"]["min_length"], "more")
-            message = f"{error['ctx']['actual_length']} of them; {least} or more are needed"
+            least = error["ctx"]["min_length"]
+            word = {1: "one", 2: "two"}.get(least, least)
+            message = f"{error['ctx']['actual_length']} of them; {word} or more are needed"
         case "too_long":
             most = error["ctx"]["max_length"]
             message = f"{error['ctx']['actual_length']} of them; {most} at most"
