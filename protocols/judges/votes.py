@@ -122,5 +122,5 @@ def _named(words: str, question: Question) -> int | None:
     index, remainder = label
     text = question.answers[index].text
     # A server may include the token at which the model stopped.
-    exact = remainder.strip(_BEHIND) == text.strip(_BEHIND)
+    exact = remainder.strip(_BEHIND).casefold() == text.strip(_BEHIND).casefold()
     return index if exact or not remainder.partition("<")[0].strip(_BEHIND) else None

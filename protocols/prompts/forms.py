@@ -65,7 +65,7 @@ _FOLDED: dict[int, str | int] = {
 _COMMANDS = (
     *("\\boxed", "\\textbf", "\\text", "\\mathbf", "\\mathrm", "\\(", "\\)", "\\[", "\\]"),
     *("\\quad", "\\;", "\\,"),
-    *("<b>", "</b>", "<strong>", "</strong>", "<br>"),
+    *("<b>", "</b>", "<strong>", "</strong>", "<br>", "<answer>", "</answer>"),
 )
 """Layout without a meaning, in LaTeX and HTML."""
 

@@ -59,6 +59,10 @@ _OWN = _set(
     "numbers breakdown format output overall summary balance bottom conclude so thus therefore "
     "hence form json here here's now together"
 )
+_ANOTHER = _set(
+    "prior priors initial initially earlier previously originally started base expert lying error"
+)
+"""Words for probabilities that are not the verdict."""
 _POINTING = _set("this that these those it which such so as")
 _DOING = _POINTING | _set("follow obey comply write repeat do to")
 _REASONS = ("because", "since", "given", "based", "due")
@@ -127,13 +131,15 @@ def introduction(line: str) -> Introduction:
         return "demand"
     if is_demand and not _OTHERS.isdisjoint(words):
         return "demand"
+    if not _ANOTHER.isdisjoint(last) or {"would", "have"} <= set(last):
+        return "others"
     subject = next((word for word in last if word in _SELF or _is_others(word)), "")
     if subject:
         return "own" if subject in _SELF else "others"
     if not _OWN.isdisjoint(last):
         return "own"
     # A single letter before a colon is a label.
-    is_label = line.endswith(COLONS) and any([len(word) == 1 for word in last])
+    is_label = line.endswith(COLONS) and any([len(word) == 1 and word.isalpha() for word in last])
     return "others" if is_label else "unclear"
 
 
