@@ -211,6 +211,8 @@ def _candidates(tops: Iterable[Any]) -> tuple[tuple[str, float], ...]:
 
 
 def _logprob(value: Any) -> float:
+    if value is None:  # SGLang's minus infinity, as vLLM writes it
+        return -9999.0
     if not isinstance(value, (int, float)):
         raise TypeError(f"a logprob of {brief(value)}")
     return float(value)
