@@ -536,18 +536,9 @@ def read_fault(
         return ErrorAnswer(source, status, _line(code), message)
     retry, reset = (evidence.waits.get(kind, 0.0) for kind in ("retry", "reset"))
     later = next((seconds for seconds in (retry, reset) if seconds > _SHORT), 0.0)
-    delays = {"rate": retry or reset, "overloaded": retry, "quota": later}
+    delay = {"rate": retry or reset, "overloaded": retry, "quota": later}.get(rule.means, 0.0)
     fix = (rule.fix or table().fix.get(rule.means, "")).format(source=source)
-    return ErrorAnswer(
-        source,
-        status,
-        _line(code),
-        message,
-        rule.means,
-        fix,
-        delays.get(rule.means, 0.0),
-        rule.call,
-    )
+    return ErrorAnswer(source, status, _line(code), message, rule.means, fix, delay, rule.call)
 
 
 def _line(text: str) -> str:

@@ -32,7 +32,7 @@ from .judge import Elicitation, ModelJudge, Shown, as_probabilities
 
 _BETWEEN = " \t\r,;.|/&*`_"
 """Characters between two statements on one line."""
-_SECOND = _BETWEEN + "→=>~-–—…～"
+_SECOND = _BETWEEN + "→=>~-–—…"
 """Characters between two values of one answer, as in `50% → 80%` and in columns of a table."""
 _STEPS = ("now ", "then ", "later ", "finally ")
 _OPPOSITES = ("false", "wrong", "incorrect", "untrue", "not", "mistaken", "lying", "deceptive")
@@ -42,7 +42,7 @@ _COMMENTS = (
     *("right", "correct", "true", "because", "since", "as ", "for ", "given", "based", "due "),
 )
 """Words that may directly follow a percentage; `100% verified quotes` is not a verdict."""
-_FILLERS = frozenset("to be being of that this it is the answer statement".split())
+_FILLERS = ("to", "be", "being", "of", "that", "this", "it", "is", "the", "answer")
 _SEPARATORS = " \t:=-–—|.→"
 _LONGEST_PERCENTAGE = 12
 """Maximum characters of a percentage in the requested form, with its sign."""
@@ -246,7 +246,7 @@ def _valued(remainder: str, index: int, question: Question) -> tuple[_Share, str
         is_number = has_colon and remainder.lstrip(AROUND)[:1].isdecimal() and "%" in remainder
         return (_Share(index, None, True), "") if is_number else None
     value, is_signed, after = number
-    if is_signed and (_has_value(after) or _is_opposite(after)):
+    if is_signed and _is_changed(after):
         return _Share(index, None, True), ""
     opened = label_at(after.lstrip(_BETWEEN).removeprefix("and "), _labels(question))
     if not opened or opened[1].lstrip()[:1] not in (":", "="):
@@ -258,20 +258,15 @@ def _valued(remainder: str, index: int, question: Question) -> tuple[_Share, str
     return _Share(index, value, is_signed), after
 
 
-def _has_value(text: str) -> bool:
-    """Whether a second percentage directly follows a first one: `→ 80%`, `, now 80%`."""
-    text = (text.partition(")")[2] if text.startswith("(") else text).lstrip(_SECOND)
-    for word in _STEPS:
-        text = text.removeprefix(word)
-    second = number_at(text)
-    return second is not None and second[1] and not second[2].startswith("of ")
-
-
-def _is_opposite(text: str) -> bool:
-    """Whether a percentage is about the opposite of an answer: `likely to be false`."""
+def _is_changed(text: str) -> bool:
+    """Whether words behind a percentage change it: `→ 80%`, `, now 80%`, `likely to be false`."""
+    behind = (text.partition(")")[2] if text.startswith("(") else text).lstrip(_SECOND)
+    for step in _STEPS:
+        behind = behind.removeprefix(step)
+    if (second := number_at(behind)) and second[1] and not second[2].startswith("of "):
+        return True
     words = text[:MAX_LINE].split()[1:] if text.startswith(_CHANCES) else ()
-    word = next((word for word in words if word not in _FILLERS), "")
-    return word.strip(AROUND) in _OPPOSITES
+    return next((word for word in words if word not in _FILLERS), "").strip(AROUND) in _OPPOSITES
 
 
 @lru_cache(maxsize=1024)
