@@ -1,26 +1,9 @@
 """Judgements made elsewhere: one reader for tables, study folders and runs that people judged.
 
-One line of JSON Lines, CSV, TSV or Parquet is a judgement of one judge. A line states a verdict in
-each world that was run:
-
-    {"id": "q1", "values": {"A": 1, "B": -1},
-     "worlds": {"A": {"A": 0.8, "B": 0.2}, "B": {"A": 0.4, "B": 0.6}}, "group": "text 7"}
-
-or a single verdict, in the form of spreadsheets:
-
-    question,judge,world,p_right
-    q1,Ann,wrong,0.6
-
-`values` has the value of each answer. `worlds` has the verdict in the world where that answer is
-argued: a probability for each answer, or null without a verdict. A world that is left out was not
-run. `verdict` instead of `worlds` is one verdict on a conversation in which every answer is
-argued. A line with `question` has the verdict in `probs`, and the argued answer in `world`; an
-empty `world` means that every answer is argued. With two answers, `p_right` is the probability of
-the right one, and `world` is right, wrong or all.
-
-A question may have several lines if `judge`, `speaker`, `setting`, `mode` or `repeat` differ.
-Questions of one `group` (a shared source text) depend on each other, and so do the judgements of
-one `judge`; an empty name means none. `first` is the belief before anything was said.
+A line of JSON has `values`, and `worlds` or one `verdict`; a line of a spreadsheet has `question`,
+`world`, and `p_right` or `probs` (`oversight measure judgements --help`). A world that is left out
+was not run. An empty `world` means that every answer is argued, and an empty name means none.
+`first` is the belief before anything was said.
 """
 
 import json
@@ -36,6 +19,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ...protocols.datasets.columns import is_mark, is_missing, name_of
 from ...protocols.datasets.rows import DELIMITERS, TABLES, each_record, ending, json_line, regular
 from ...protocols.datasets.rows import strict as checked_rows
 from ...protocols.errors import DatasetError
@@ -249,15 +233,15 @@ def _parsed(
             labels = _labels(line)
             worlds, first = _worlds(line, labels)
             # An empty name means none; otherwise all such lines would be one cluster.
-            keys = {
-                name: str(key)
-                for name in KEYS
-                if (key := getattr(line, name)) is not None and str(key).strip()
-            }
+            named = {name: name_of(str(getattr(line, name))) for name in KEYS}
+            keys = {key: name for key, name in named.items() if name}
             keys["labels"] = json.dumps(labels)
             values = tuple(line.values[label] for label in labels)
             everywhere = line.verdict is not None
-            yield Judgement(line.id, values, worlds, keys, first, everywhere, number)
+            id = line.id if isinstance(line.id, int) else name_of(line.id)
+            if id == "":
+                raise ValueError(f"id: {_shown(line.id)}: empty; name the question")
+            yield Judgement(id, values, worlds, keys, first, everywhere, number)
     except DatasetError as exc:
         raise UsageError(str(exc)) from exc
     except ValueError as exc:
@@ -281,7 +265,16 @@ def _named(row: dict[str, Any], columns: Mapping[str, str], strict: bool) -> dic
     values |= {key: row[column] for key, column in columns.items()}
     if strict:
         return values
-    return {key: None if value == "" or value != value else value for key, value in values.items()}
+    return {key: _plain(value) for key, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A field of a table: None if it is missing or marked so; 1.0 is 1, as of a column of whole
+    numbers with a gap."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    blank = isinstance(value, str) and (not value.strip() or is_mark(value))
+    return None if blank or is_missing(value) else value
 
 
 @cache
@@ -295,8 +288,11 @@ def _cells(row: dict[str, Any], file: str, line: int) -> dict[str, Any]:
     def read(text: str) -> Any:
         if text.lstrip()[:1] in ("{", "["):
             return json_line(file, line, text.encode())
+        # Not all that `float` reads: 0_1 is 1 there.
+        digits = text.strip()
+        number = digits.isascii() and "_" not in digits
         try:
-            return float(text)
+            return float(digits) if number else text
         except ValueError:
             return text
 

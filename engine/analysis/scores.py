@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
 
+from ...protocols.datasets.columns import name_of
 from ...protocols.datasets.rows import TABLES, each_record, ending, strict
 from ...protocols.errors import DatasetError
 from ...protocols.settings import suggestion
@@ -262,6 +263,7 @@ def _by_row(every: Iterable[tuple[Path, Scored]]) -> tuple[Rows, SampleIds, Any]
     firsts: dict[tuple[str, str], Scored] = {}
     prompts: dict[str, set[str]] = {}
     for file, scored in every:
+        scored = scored._replace(group=name_of(scored.group))
         task, name = scored.row.task, scored.name or scored.question
         first = firsts.setdefault((task, name), scored)
         if first.question != scored.question:

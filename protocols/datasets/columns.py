@@ -1,14 +1,11 @@
 """Problems from the rows of any table, by the names of its columns.
 
-    columns: {question: question, choices: options, answer: answer}
-    columns: {question: Question, answer: Correct Answer, wrong: [Incorrect Answer 1, …]}
-    columns: {question: question, choices: choices.text, labels: choices.label, answer: answerKey}
-
-With `choices`, the answer is the number of a choice, its letter, or its text; with `wrong`, it is
-the text of the right one, or a list of them to draw from; with neither, it is true or false. A
-name with dots leads into objects, and through lists of objects.
+columns: {question: question, choices: options, answer: answer}
+columns: {question: Question, answer: Correct Answer, wrong: [Incorrect Answer 1, …]}
+columns: {question: question, choices: choices.text, labels: choices.label, answer: answerKey}
 """
 
+import json
 import math
 import re
 import tomllib
@@ -18,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import product
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
@@ -49,8 +47,9 @@ _UNSEEN |= dict.fromkeys((0xA0, 0x1680, 0x202F, 0x205F, 0x3000, *range(0x2000, 0
 """Characters without a shape, which go, and spaces of every kind."""
 _FULL_WIDTH = {n: n - 0xFEE0 for n in range(0xFF01, 0xFF5F)}
 _ROMAN = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii")
+_CYRILLIC = "".join(chr(n) for n in (*range(0x430, 0x439), *range(0x43A, 0x450)))
 _OWN_LETTER = re.compile(
-    r"[\s*_]*(?:[(\[]\s*(\w{1,4})\s*[)\]][.:]?|(\w{1,4})\)"
+    r"[\s*_]*(?:[(\[<]\s*(\w{1,4})\s*[)\]>][.:]?|(\w{1,4})\)"
     r"|([^\W\d]{1,4})[.:\u3001]|(\d{1,2})\.(?=[\s*_]))[\s*_]*(?=\S)"
 )
 _QUANTIFIER = r"(?:all|none|any|both|neither|either)(?: of)?(?: the)?"
@@ -75,7 +74,7 @@ _LETTERS = re.compile(
     rf"(?: (?:only|both|are .*))?)\.?|(?:both|neither) {_NUMERAL} (?:and|nor|or) {_NUMERAL}\.?",
     re.IGNORECASE,
 )
-_OPTION_LETTER = re.compile(rf"\b(?i:{_OPTIONS}) \(?[A-H]\)?(?!\w)")
+_OPTION_LETTER = re.compile(rf"\b(?i:{_OPTIONS}) \(?[A-H1-9]\)?(?!\w)")
 
 
 class Columns(BaseModel):
@@ -153,7 +152,7 @@ class Columns(BaseModel):
         key = self.key(row)
         if self.choices:
             choices = self.offered(row)
-            place = choices.place(key, self.answer, first)
+            place = choices.place(key, self.answer, first, self.first is not None)
             if not choices.texts[place]:
                 raise ValueError(f"choice {place + (first or 0)}, the right one, is blank")
             return Options.chosen(choices, place)
@@ -176,31 +175,35 @@ class Columns(BaseModel):
     def offered(self, row: Mapping[str, Any]) -> "Choices":
         """The choices of a row, with the labels that the answer may name."""
         value = value_of(row, self.choices[0]) if len(self.choices) == 1 else None
+        value = value if self.separator else _written(value)
         labels: list[str] = []
         if isinstance(value, dict):
             texts_of = {name: text for name, text in value.items() if not is_missing(text)}
             labels = [str(name) for name in texts_of]
             raw = [text_of(f"{self.choices[0]}.{name}", text) for name, text in texts_of.items()]
+        elif isinstance(value, list):
+            raw = [text_of(f"{self.choices[0]}[{n}]", part) for n, part in enumerate(value)]
         else:
             raw = self._texts(row, self.choices)
-            if len(raw) == 1 and (parts := _written_list(raw[0])):
-                raw = [text_of(self.choices[0], part) for part in parts]
         if self.labels:
             listed = value_of(row, self.labels)
-            labels = [text_of(self.labels, label).strip() for label in _listed(listed)]
+            labels = [text_of(self.labels, label).strip() for label in _listed(_written(listed))]
             if len(labels) != len(raw):
                 raise ValueError(f"{self.labels}: {len(labels)} labels of {len(raw)} choices")
             if len(set(labels)) < len(labels):
                 raise ValueError(f"{self.labels}: {labels} are not distinct")
         if (count := sum(map(bool, raw))) < 2:
-            raise ValueError(f"{self.choices[0]}: {raw} has no two choices")
+            raise ValueError(f"{self.choices[0]}: {brief(value or raw)} has no two choices")
         if count > len(LABELS):
             why = f"labels go from A to Z, so that {len(LABELS)} are the most"
             raise ValueError(f"{self.choices[0]}: {count} choices; {why}")
         texts, letters = raw, list[str]()
         if self.letters == "strip" and (carried := own_letters(raw)):
             texts, letters = carried
-        return Choices(tuple(raw), tuple(texts), tuple(labels), tuple(letters), bool(self.labels))
+        offers = value if isinstance(value, list) else [lookup(row, name) for name in self.choices]
+        numbers = any([isinstance(offer, int | float) for offer in offers])
+        given = tuple(raw), tuple(texts), tuple(labels), tuple(letters)
+        return Choices(*given, bool(self.labels), numbers)
 
     def _texts(self, row: Mapping[str, Any], names: Sequence[str]) -> list[str]:
         """The texts of some columns, in their order; a blank one stays empty."""
@@ -211,6 +214,11 @@ class Columns(BaseModel):
                 value = ""
             if isinstance(value, str) and self.separator:
                 value = value.split(self.separator)
+            elif self.wrong and isinstance(value, str) and _is_list_of_texts(_written(value)):
+                raise ValueError(
+                    f"{name}: {brief(value)} reads like a list of answers; write JSON Lines, "
+                    "or columns: {separator: …}, the text between answers"
+                )
             texts += [text_of(name, part) for part in _listed(value)]
         return texts
 
@@ -227,26 +235,28 @@ class Choices:
     """The letters that they carried; empty if they carried none."""
     strict: bool
     """Whether the answer names one of the labels, and nothing else."""
+    numbers: bool = False
+    """Whether the table has them as numbers, so that a number may be one of them."""
 
     def by_label(self, key: Any) -> set[int]:
         word = bare_key(key)
-        for labels in (self.labels, self.letters):
-            if places := {n for n, label in enumerate(labels) if label == word}:
-                return places
-            folded = word.casefold()
-            if places := {n for n, label in enumerate(labels) if label.casefold() == folded}:
+        for labels, form in product((self.labels, self.letters), (str, str.casefold)):
+            if places := {n for n, label in enumerate(labels) if form(label) == form(word)}:
                 return places
         return set()
 
     def by_text(self, key: Any) -> set[int]:
+        if self.numbers and (number := number_of(key)) is not None:
+            return {n for n, text in enumerate(self.raw) if number_of(text) == number}
         if not isinstance(key, str):
             return set()
         word = seen(key)
         pairs = enumerate(zip(self.raw, self.texts, strict=True))
         return {n for n, texts in pairs if word and word in map(seen, texts)}
 
-    def place(self, key: Any, name: str, first: int | None) -> int:
-        """Index of the choice that is meant: by label, number, letter or text."""
+    def place(self, key: Any, name: str, first: int | None, counts: bool = False) -> int:
+        """Index of the choice that is meant: by label, number, letter or text. counts: whether a
+        number counts choices, even if it is the text of one."""
         places = self.by_label(key)
         number = number_of(key)
         if self.strict:
@@ -261,14 +271,18 @@ class Choices:
                     raise ValueError(f"{name}: {key!r} may count from 0 or from 1: set first")
             elif isinstance(key, str) and len(word := bare_key(key)) == 1:
                 places = {LABELS.find(word.upper())} & set(range(len(self.raw)))
-        places |= self.by_text(key)
+        if not (counts and number is not None and places):
+            places |= self.by_text(key)
         if len({seen(self.texts[n]) for n in places}) == 1:
             return min(places)
         which = "several" if places else "none"
         start = "0 or 1" if first is None else first
+        fix = "name a column with the letter or the number"
+        if places and number is not None:
+            fix += f", or say with columns: {{first: {first}}} that it is a number"
         raise ValueError(
             f"{name}: {key!r} is {which} of the {len(self.raw)} choices, by number (from "
-            f"{start}), letter or text; name a column with the letter or the number"
+            f"{start}), letter or text; {fix}"
         )
 
 
@@ -377,9 +391,17 @@ def value_of(row: Mapping[str, Any], name: str) -> Any:
 def optional_text(row: Mapping[str, Any], name: str) -> str:
     """The text of a column that may be missing; empty if it is."""
     value = lookup(row, name) if name else None
-    if value is _ABSENT or is_missing(value) or (isinstance(value, str) and is_mark(value)):
+    if value is _ABSENT or is_missing(value):
         return ""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return "" if not text.strip() or is_mark(text) else text
+
+
+def name_of(text: str) -> str:
+    """The name of a group or a judge; empty if it is blank or marks a missing value. Otherwise all
+    rows without a name would be one cluster, and `Ann ` would be another judge."""
+    name = seen(text).strip()
+    return "" if name == "None" or is_mark(name) else name
 
 
 def is_missing(value: Any) -> bool:
@@ -403,21 +425,29 @@ def text_of(name: str, value: Any) -> str:
     if is_missing(value):
         raise ValueError(f"{name}: missing, and required")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{name}: {brief(value)} is not text")
+        inner = next(iter(value), "") if isinstance(value, dict) else ""
+        fix = f"; name a field of it, such as {name}.{inner}" if inner else ""
+        raise ValueError(f"{name}: {brief(value)} is not text{fix}")
     if is_mark(text := str(value)):
         raise ValueError(f"{name}: {text.strip()!r} marks a missing value; write the text")
     return tidy(text)
 
 
-def _written_list(text: str) -> list[Any]:
-    """The list that a text is, as JSON or Python writes it; empty for another text."""
-    if not (text.startswith("[") and text.endswith("]") and len(text) < MAX_LIST):
-        return []
-    try:
-        value = literal_eval(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return []
-    return value if isinstance(value, list) else []
+def _written(value: Any) -> Any:
+    """The list or object that a text is, as JSON or Python writes it; else the value."""
+    text = value.strip() if isinstance(value, str) else ""
+    if (text[:1], text[-1:]) not in (("[", "]"), ("{", "}")) or len(text) > MAX_LIST:
+        return value
+    for read in (json.loads, literal_eval):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            continue
+    return value
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and {*map(type, value)} == {str}
 
 
 def _listed(value: Any) -> list[Any]:
@@ -495,7 +525,8 @@ def own_letters(texts: Sequence[str]) -> tuple[list[str], list[str]] | None:
     marks = [_OWN_LETTER.match(text.translate(_FULL_WIDTH)) for text in texts]
     tokens = [next(filter(None, mark.groups())).casefold() if mark else "" for mark in marks]
     used = [n for n, text in enumerate(texts) if text]
-    for family in (LABELS.casefold(), [str(n) for n in range(1, len(LABELS) + 1)], _ROMAN):
+    numbers = [str(n) for n in range(len(LABELS) + 1)]
+    for family in (LABELS.casefold(), numbers[1:], numbers, _ROMAN, _CYRILLIC):
         expected = family[: len(texts)]
         right = [n for n in used if n < len(expected) and tokens[n] == expected[n]]
         if len(right) == len(used) or {tokens[n] for n in used} == set(expected):

@@ -26,6 +26,7 @@ from .columns import (
     first_number,
     has_column,
     holds_image,
+    name_of,
     number_of,
     optional_text,
     own_letters,
@@ -195,6 +196,7 @@ class Mapper:
     ) -> tuple[Problem, str]:
         """A problem, and the key that its draws follow from."""
         passage, group = (optional_text(row, name) for name in (columns.passage, columns.group))
+        group = name_of(group)
         if self.form.yes_no:
             text = f"{text[:1].upper()}{text[1:]}".rstrip("?") + "?"
         key = id
@@ -206,7 +208,7 @@ class Mapper:
             alike = f"no wrong answer differs from the right one, {right!r}; give another"
             raise ValueError(alike if options.wrong else "no wrong answer; give one")
         if passage and not group:
-            group = digest(passage)
+            group = digest(seen(passage))
         if referring := sorted(filter(refers, (right, *wrong)), key=refers_by_letter):
             texts = _in_order(options, right, wrong, referring[-1], self.answers)
             answers = tuple(Answer(label, t) for label, t in zip(LABELS, texts, strict=False))

@@ -20,12 +20,12 @@ from typing import Any, ClassVar
 import msgspec
 import orjson
 from msgspec import structs
-from pydantic import ConfigDict, Field, FiniteFloat, field_validator
+from pydantic import ConfigDict, Field, FiniteFloat, field_validator, model_validator
 
 from ..errors import DatasetError
 from ..question import LABELS, Answer, Problem, Question, is_graded, labelled
 from ..settings import unknown
-from .columns import seen
+from .columns import name_of, seen
 from .loader import Loader
 from .rows import DataRow, Text, checked_row, each_row, strict
 
@@ -61,6 +61,14 @@ class ProblemRow(DataRow):
     graded: bool | None = None
     environment: str = ""
     conversation: dict[str, Any] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ours(cls, row: Any) -> Any:
+        if isinstance(row, dict) and "answers" not in row:
+            fix = "say which column is what: columns: {question: …, choices: …, answer: …}"
+            raise ValueError(f"has no answers, only {', '.join(row)[:200]}; {fix}")
+        return row
 
     @field_validator("id")
     @classmethod
@@ -134,6 +142,7 @@ def _problem(row: ProblemRow, relabel: bool) -> Problem:
     flaws = tuple(answer.flaw for answer in row.answers)
     flaws = flaws if any(flaws) else ()
     graded = is_graded(values) if row.graded is None else row.graded
+    group = name_of(row.group)
     if relabel and row.conversation is not None:
         raise ValueError("conversation: it names labels; label all answers, without relabel")
     if relabel:
@@ -143,7 +152,7 @@ def _problem(row: ProblemRow, relabel: bool) -> Problem:
             [(answer.text, answer.work, answer.value) for answer in row.answers],
             seed=None,
             passage=row.passage,
-            group=row.group,
+            group=group,
             graded=graded,
             flaws=flaws,
             environment=row.environment,
@@ -152,7 +161,7 @@ def _problem(row: ProblemRow, relabel: bool) -> Problem:
     question = Question(row.question, answers, row.passage, graded, row.environment)
     if row.conversation is not None:
         question = _discussed(question, row.conversation)
-    return Problem(row.id, question, values, row.group, flaws)
+    return Problem(row.id, question, values, group, flaws)
 
 
 def _discussed(question: Question, conversation: dict[str, Any]) -> Question:

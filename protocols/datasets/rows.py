@@ -9,6 +9,7 @@ import json
 import re
 import stat
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -43,7 +44,7 @@ Text = Annotated[str, AfterValidator(_not_blank)]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_LINES = "each line is one whole JSON object"
+_LINES = "each line is one whole JSON object; name a table .csv or .tsv"
 _ONE = "the file is one JSON array or object of objects"
 _BLANK = " \t\r\n"
 _WIDE = ("\ufeff".encode("utf-16-le"), "\ufeff".encode("utf-16-be"))
@@ -55,6 +56,10 @@ _FOREIGN = {
     b"\xfd7zXZ": "compressed by xz; decompress it, or use gzip",
     b"(\xb5/\xfd": "compressed by zstd; decompress it, or use gzip",
     b"SQLite format 3": "a database; export the table as CSV",
+    b"PAR1": "Parquet; name it .parquet",
+    b"ARROW1": "Arrow; name it .arrow",
+    b"version https://git-lfs": "a pointer of Git LFS; fetch its data with git lfs pull",
+    **dict.fromkeys((b"<!", b"<html", b"<?xml"), "a web page or XML; download the data again"),
 }
 """First bytes of files that are not read, and the way to have them read."""
 
@@ -180,17 +185,24 @@ def json_line(file: str, line: int, data: bytes) -> Any:
 def decoded(file: str, data: bytes, first: int = 1) -> str:
     """The text of a file in UTF-8, or in UTF-16 with a byte order mark. first: the number of its
     first line. DatasetError."""
-    for start, kind in _FOREIGN.items():
-        if data.startswith(start):
-            raise DatasetError(file, 0, f"is {kind}")
+    if kind := _foreign(data):
+        raise DatasetError(file, 0, f"is {kind}")
     try:
-        if data.startswith(_WIDE):
-            return data.decode("utf-16")
-        return data.decode("utf-8-sig")
+        text = data.decode("utf-16" if data.startswith(_WIDE) else "utf-8").lstrip("\ufeff")
+        if (at := text.find("\0")) >= 0:
+            fault = "a character 0, as in UTF-16 without a mark; save the file as UTF-8"
+            raise DatasetError(file, text.count("\n", 0, at) + first, fault)
+        return text
     except UnicodeDecodeError as exc:
         line = data.count(b"\n", 0, exc.start) + first
         fault = f"byte {data[exc.start]:#04x} is not UTF-8; save the file as UTF-8"
         raise DatasetError(file, line, fault) from exc
+
+
+def _foreign(data: bytes, form: str = "no form") -> str:
+    """The kind of file that begins so and is not read as a table, except `form`; else empty."""
+    kinds = (kind for start, kind in _FOREIGN.items() if data.startswith(start))
+    return next((kind for kind in kinds if not kind.startswith(form)), "")
 
 
 def _counted(
@@ -280,13 +292,13 @@ def csv_rows(
     csv.field_size_limit(MAX_FIELD)
     text, before = decoded(file, data), 0
     head, _, body = text.partition("\n")
-    mark = head.rstrip("\r").strip('"')
-    if mark.lower().startswith("sep=") and len(mark) == 5:
-        delimiter, text, before = mark[4], body, 1
+    mark, _, sep = head.rstrip("\r").strip('"').replace("\\t", "\t").partition("=")
+    if mark.lower() == "sep" and sep and not sep.strip(f'{sep[0]}" '):
+        delimiter, text, before = sep[0], body, 1
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     line, empty = 1 + before, True
     try:
-        names = [name.strip() for name in next(reader, [])]
+        names = [name.strip() for name in next(filter(any, reader), [])]
         if twice := sorted(name for name in names if name and names.count(name) > 1):
             raise DatasetError(file, line, f"the column {twice[0]!r} stands twice; rename one")
         if len(names) == 1 and (other := next((m for m in ";\t|" if m in names[0]), "")):
@@ -294,8 +306,11 @@ def csv_rows(
                 file,
                 line,
                 f"the first line names one column, {names[0][:80]!r}; save it with "
-                f"{delimiter!r} between the columns instead of {other!r}",
+                f"{delimiter!r} between the columns instead of {other!r}, or begin it with the "
+                f"line sep={other}",
             )
+        if names and names[0].startswith(("{", "[{")):
+            raise DatasetError(file, line, "begins like JSON; name it .jsonl or .json")
         line = reader.line_num + 1 + before
         for fields in reader:
             if any(field.strip() for field in fields):
@@ -352,10 +367,16 @@ def _arrow_rows(path: Path, parquet: bool) -> Iterator[Row]:
                     reader = pyarrow.ipc.open_file(source)
                     batches = map(reader.get_batch, range(reader.num_record_batches))
             for batch in batches:
-                yield from batch.to_pylist()
+                if twice := [n for n, count in Counter(batch.schema.names).items() if count > 1]:
+                    reason = f"the column {twice[0]!r} stands twice; rename one"
+                    raise DatasetError(str(path), 0, reason)
+                yield from batch.to_pylist(maps_as_pydicts="strict")
     except FileNotFoundError as exc:
         raise DatasetError(str(path), 0, "file not found") from exc
     except (OSError, pyarrow.ArrowException) as exc:
+        with path.open("rb") as source:
+            if kind := _foreign(source.read(32), form):
+                raise DatasetError(str(path), 0, f"is {kind}") from exc
         raise DatasetError(str(path), 0, f"cannot be read as {form}: {exc}") from exc
 
 

@@ -15,6 +15,7 @@ from ..errors import DatasetError
 from ..question import Problem, is_label, labelled
 from ..settings import require_known
 from ..tags import find_tags
+from .columns import name_of
 from .loader import Notes, RowLoader
 from .rows import DataRow, Text, each_row, read_bytes
 
@@ -97,7 +98,7 @@ class Trajectories(RowLoader):
             [(label, "", 1.0 if label == row.label else -1.0) for label in labels],
             seed=None,
             passage="\n".join([_shown(number, step) for number, step in steps]),
-            group=row.group,
+            group=name_of(row.group),
         )
 
 

@@ -9,16 +9,8 @@ a, T the best answer and S a score (Sudhir, Kaunismaa and Panickssery 2025, arXi
     judge score expected, JSE    sum over a of propensity(a) S(p^(a), T)
     expected agent score, EAS    sum over a of propensity(a) S(p^(a), a)
 
-beta >= 0 is the softmax temperature of an agent that is free to choose its side: at 0 it argues for
-the answer that the judge will believe most, at infinity for all answers equally often. The
-propensity always uses the log score, whichever score is reported. ASD is centred: a judge
-unaffected by the argument has 0 whatever the answers' values.
-
-SOlib's ASD is not centred, so with three answers or more it depends on the level of the judge's
-scores. Answers that tie for the argmax at beta = 0 share it equally; SOlib gives each of them the
-weight 1, so that propensities sum to 2 and JSE and EAS double. Accuracy splits its ties too
-(`oversight.protocols.scores`). `compat="solib"` follows SOlib in all three. SOlib calls EAS the
-agent score expected, ASE.
+beta >= 0 is the softmax temperature of an agent that is free to choose its side. In docs/scores.md:
+differences from SOlib, which `compat="solib"` follows.
 
 The ASD of a table is the mean over questions or judgements. Where some worlds were not run, with
 w_a = v_a - mean v, J+ all (judgement, world) with w_a > 0, J- those with w_a < 0, and W the mean
