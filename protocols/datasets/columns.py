@@ -11,7 +11,7 @@ import re
 import tomllib
 import unicodedata
 from ast import literal_eval
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -240,7 +240,8 @@ class Choices:
 
     def by_label(self, key: Any) -> set[int]:
         word = bare_key(key)
-        for labels, form in product((self.labels, self.letters), (str, str.casefold)):
+        forms: tuple[Callable[[str], str], ...] = (str, str.casefold)
+        for labels, form in product((self.labels, self.letters), forms):
             if places := {n for n, label in enumerate(labels) if form(label) == form(word)}:
                 return places
         return set()

@@ -167,8 +167,8 @@ def copies_line(problems: Sequence[Problem]) -> Iterator[str]:
     different = len({content(problem) for problem in problems})
     if different < len(problems):
         yield (
-            f"{len(problems):,} problems, {different:,} different questions: copies with equal "
-            "answers and passage count as one group in intervals"
+            f"{len(problems):,} problems, {different:,} different questions: one that stands more "
+            "than once with equal answers is one group"
         )
 
 
