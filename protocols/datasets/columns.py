@@ -182,7 +182,7 @@ class Columns(BaseModel):
             labels = [str(name) for name in texts_of]
             raw = [text_of(f"{self.choices[0]}.{name}", text) for name, text in texts_of.items()]
         elif isinstance(value, list):
-            raw = [text_of(f"{self.choices[0]}[{n}]", part) for n, part in enumerate(value)]
+            raw = [text_of(self.choices[0], part) for part in value]
         else:
             raw = self._texts(row, self.choices)
         if self.labels:
