@@ -17,6 +17,7 @@ import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from ...cache.call import MAX_EXACT_INTEGER
+from ...protocols.datasets.rows import decoded
 from ...protocols.errors import DatasetError
 from ...protocols.question import Problem
 from ...protocols.settings import settings_of, suggestion
@@ -63,7 +64,11 @@ class Document:
             if path.is_dir():
                 raise IsADirectoryError
             # Path.resolve would raise a RuntimeError for circular links.
-            text = read_bounded(Path(os.path.realpath(path)), MAX_SWEEP).decode()
+            data = read_bounded(Path(os.path.realpath(path)), MAX_SWEEP)
+            try:
+                text = data.decode()
+            except UnicodeDecodeError:
+                text = decoded(str(path), data)
         except FileNotFoundError:
             near = suggestion(path.name, [file.name for file in path.parent.glob("*.y*ml")])
             remedy = near or f"; start one with: oversight init {path}"
@@ -72,7 +77,9 @@ class Document:
             run = (path / "run.db").is_file()
             remedy = f"; to repeat the run in it: oversight replay {path}" * run
             raise UsageError(f"{path} is a folder; name the sweep file{remedy}") from None
-        except (OSError, RunFolderError, UnicodeDecodeError) as exc:
+        except DatasetError as exc:
+            raise UsageError(str(exc)) from exc
+        except (OSError, RunFolderError) as exc:
             raise UsageError(f"{path}: cannot be read: {exc}") from exc
         return cls.parse(text, str(path))
 
@@ -289,9 +296,14 @@ def _scalar(loader: _Loader, node: yaml.Node, at: str) -> Any:
     if is_integer and len(node.value) > MAX_DIGITS:
         raise UsageError(f"{at}: a number of {len(node.value):,} digits: no setting takes that")
     try:
-        return loader.construct_object(node, deep=True)
+        value = loader.construct_object(node, deep=True)
     except ValueError as exc:
         raise UsageError(f"{at}: {node.value!r} cannot be read: {exc}") from None
+    plain = str(node.value).replace("_", "").lstrip("+")
+    if str(value) != plain if is_integer else isinstance(value, float) and ":" in plain:
+        # YAML reads 010 as 8, and 1:30 as 90.
+        raise UsageError(f"{at}: YAML reads {node.value} as {value}: write that, or use quotes")
+    return value
 
 
 MAX_SWEEP = 2**26

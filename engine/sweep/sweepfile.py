@@ -58,7 +58,8 @@ class Top:
     `debate - consultancy`."""
 
     def __post_init__(self) -> None:
-        if not self.name.isprintable() or "/" in self.name or self.name[:1] in ("", "."):
+        plain = self.name.isprintable() and "/" not in self.name and len(self.name.encode()) < 200
+        if not plain or self.name[:1] in ("", "."):
             raise ValueError(f"name: {self.name!r} cannot name a folder; use words")
         if self.contrast and len([*filter(str.strip, self.contrast.split(" - "))]) != 2:
             raise ValueError(f"contrast: {self.contrast!r} is not 'A - B'; name two rows")

@@ -5,9 +5,8 @@ One object a line: {"id", "question", "answers": [{"label", "text", "value", "wo
 is the best answer. `work` is a worked solution or evidence that everybody may read, `passage` a
 source text that judges as a rule may not, and `group` names what a bootstrap must keep together.
 `flaw` describes the error planted in the work, for critics to find; no speaker is shown it.
-`graded` sets whether every seat is asked for the best answer instead of the right one; by default
-they are where values are grades. `environment` is what tools work on, such as
-the SQL of a database, and nobody reads. `conversation` is one that was held about the question
+`graded`: whether every seat is asked for the best answer, as by default where values are grades.
+`environment` is what tools work on and nobody reads; `conversation` was held about the question
 elsewhere (`oversight.protocols.held.RecordedConversation`), to be judged again."""
 
 import re
