@@ -1,8 +1,4 @@
-"""Loaders of tables: published ones by their names, files of any form, and the Hub.
-
-A file of the user is in our format, or a table with the columns `question`, `answer`, which is
-right, and `wrong`, and perhaps `wrong_2`, `wrong_3`, `id`, `passage` and `group`; `columns` maps
-other names."""
+"""Loaders of tables: published ones by their names, files of any form, and the Hub."""
 
 import os
 import re

@@ -1,9 +1,6 @@
 """A study: somebody's finished experiment, as files that are read and judged again.
 
-A study folder holds `study.json` (name, source, licence, attribution, paper, sha256 of each file),
-`problems.jsonl` (our own format, without passages), `sources.jsonl` (source texts, if there are
-any), `conversations.jsonl` (what was said once) and `judgements.jsonl` (what one judge believed of
-one conversation). An answer is known by the digest of its text, never by its label, since labels
+docs/studies.md lists the files of a study folder. An answer is known by the digest of its text, never by its label, since labels
 may be in another order in another conversation on the same question."""
 
 import hashlib
