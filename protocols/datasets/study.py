@@ -1,7 +1,7 @@
 """A study: somebody's finished experiment, as files that are read and judged again.
 
-docs/studies.md lists the files of a study folder. An answer is known by the digest of its text, never by its label, since labels
-may be in another order in another conversation on the same question."""
+docs/studies.md lists the files of a study folder. An answer is known by the digest of its text,
+since labels may stand in another order in another conversation on the same question."""
 
 import hashlib
 import re
