@@ -193,6 +193,16 @@ MAX_CALLS = 16
 OUT_OF_ROUNDS = "error: no more tool calls; give your speech now"
 TOO_MANY = f"error: no more than {MAX_CALLS} tool calls at once are run"
 OVER_BUDGET = "error: over budget"
+LEFT_IN_TEXT = "error: the server left a tool call in the text: turn on its tool parser"
+_MARKS = (
+    "<tool_call",
+    "<|tool_call",
+    "[TOOL_CALLS]",
+    "<|python_tag|>",
+    "<function=",
+    "<\uff5ctool",
+)
+"""Marks of tool calls, as models write them and servers should parse them."""
 CLAIM = "claim"
 """Name of a checked claim among the uses of a turn."""
 VERIFIED, REFUTED = "verified", "refuted"
@@ -221,6 +231,8 @@ async def ask_with_tools(
     for rounds_left in reversed(range(MAX_TOOL_ROUNDS)):
         reply = await ask(call)
         if not reply.tool_calls or not allowed.tools:
+            if allowed.tools and any(mark in reply.text for mark in _MARKS):
+                uses.append(ToolUse("none", "", LEFT_IN_TEXT))
             return reply, tuple(uses)
         wishes = tuple(_undressed(wish, allowed.tools) for wish in reply.tool_calls)
         results = [TOO_MANY if rounds_left else OUT_OF_ROUNDS] * len(reply.tool_calls)
@@ -234,8 +246,10 @@ async def ask_with_tools(
 def _undressed(tool_call: ToolCall, tools: Collection[str]) -> ToolCall:
     """A tool call under the tool's plain name, without marks and namespaces that models write:
     `calculator<|channel|>commentary`, `functions.calculator:0`."""
-    name = tool_call.name.partition("<|")[0].partition(":")[0].rpartition(".")[2].strip(" `\"'()")
-    dressed = tool_call.name not in tools and name in tools
+    head = tool_call.name.partition("<|")[0]
+    words = "".join(char if char.isalnum() or char in "_-" else " " for char in head).split()
+    name = next((tool for word in words for tool in tools if tool.lower() == word.lower()), "")
+    dressed = tool_call.name not in tools and name
     return structs.replace(tool_call, name=name) if dressed else tool_call
 
 

@@ -27,6 +27,7 @@ from oversight.protocols.agents import querying
 from oversight.protocols.agents import tools as programs
 from oversight.protocols.agents.agent import ADVOCATE, TOOLS, Agent, RolePrompt, Speaker
 from oversight.protocols.agents.tool import (
+    LEFT_IN_TEXT,
     MAX_CALLS,
     MAX_TOOL_ROUNDS,
     OUT_OF_ROUNDS,
@@ -446,7 +447,8 @@ async def test_model_reads_tool_results_in_order_before_its_speech():
 
 DRESSED = (
     "calculator<|channel|>commentary", "functions.calculator", "functions.calculator:0",
-    "to=functions.calculator", "calculator<|constrain|>json", "`calculator`",
+    "to=functions.calculator", "calculator<|constrain|>json", "`calculator`", "Calculator",
+    "functions:calculator", "calculator({})", "calculator</tool_call>",
 )  # fmt: skip
 
 
@@ -456,6 +458,12 @@ async def test_a_tool_is_found_by_a_name_with_marks_and_is_sent_back_without(nam
     turn = await WITH_TOOLS.speak(TRANSCRIPT, SIDE, ask)
     assert turn.tools == (ToolUse("calculator", "4*12", "48"),)
     assert ask.calls[1].messages[-2].tool_calls[0].name == "calculator"
+
+
+@pytest.mark.parametrize("text", ['<tool_call>{"name": "x"}</tool_call>', "[TOOL_CALLS][]"])
+async def test_a_tool_call_that_the_server_left_in_the_text_counts_as_failed(text):
+    turn = await WITH_TOOLS.speak(TRANSCRIPT, SIDE, Scripted(lambda call: text))
+    assert turn.tools == (ToolUse("none", "", LEFT_IN_TEXT),)
 
 
 async def test_the_loop_is_bounded():
