@@ -246,8 +246,7 @@ async def ask_with_tools(
 def _undressed(tool_call: ToolCall, tools: Collection[str]) -> ToolCall:
     """A tool call under the tool's plain name, without marks and namespaces that models write:
     `calculator<|channel|>commentary`, `functions.calculator:0`."""
-    head = tool_call.name.partition("<|")[0]
-    words = "".join(char if char.isalnum() or char in "_-" else " " for char in head).split()
+    words = "".join([c if c.isalnum() or c in "_-" else " " for c in tool_call.name]).split()
     name = next((tool for word in words for tool in tools if tool.lower() == word.lower()), "")
     dressed = tool_call.name not in tools and name
     return structs.replace(tool_call, name=name) if dressed else tool_call

@@ -34,7 +34,6 @@ _BETWEEN = " \t\r,;.|/&*`_"
 """Characters between two statements on one line."""
 _SECOND = _BETWEEN + "→=>~-–—…"
 """Characters between two values of one answer, as in `50% → 80%` and in columns of a table."""
-_STEPS = ("now ", "then ", "later ", "finally ")
 _OPPOSITES = ("false", "wrong", "incorrect", "untrue", "not", "mistaken", "lying", "deceptive")
 _CHANCES = ("likel", "probab", "chance", "confid", "certain", "sure", "that ")
 _COMMENTS = (
@@ -261,8 +260,6 @@ def _valued(remainder: str, index: int, question: Question) -> tuple[_Share, str
 def _is_changed(text: str) -> bool:
     """Whether words behind a percentage change it: `→ 80%`, `, now 80%`, `likely to be false`."""
     behind = (text.partition(")")[2] if text.startswith("(") else text).lstrip(_SECOND)
-    for step in _STEPS:
-        behind = behind.removeprefix(step)
     if (second := number_at(behind)) and second[1] and not second[2].startswith("of "):
         return True
     words = text[:MAX_LINE].split()[1:] if text.startswith(_CHANCES) else ()

@@ -52,7 +52,7 @@ _LONGEST_NOUN = max(map(len, _NOUNS))
 
 _DIGITS = "0123456789-.,"
 _SIGNS = ("percent", "per cent", "prozent", "pour cent", "por ciento")
-_ABOUT = ("about ", "approximately ", "around ", "roughly ")
+_ABOUT = ("about ", "approximately ", "around ", "roughly ", "now ", "then ", "finally ")
 _BEFORE_NUMBER = " \t*`_\"'“\u2018$([{}<\\~≈"
 _BEHIND_NUMBER = " \t*`_>)]}\"'”\u2019$\\"
 
@@ -245,11 +245,9 @@ def _by_length(labels: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     exact = [(label, place) for place, label in enumerate(labels)]
     cases = [label.casefold() for label in labels]
     alike = [(case, place) for place, case in enumerate(cases) if cases.count(case) == 1]
-    return tuple(pair for pairs in (exact, alike) for pair in sorted(pairs, key=_length))
-
-
-def _length(label: tuple[str, int]) -> int:
-    return -len(label[0])
+    return tuple(
+        pair for pairs in (exact, alike) for pair in sorted(pairs, key=lambda pair: -len(pair[0]))
+    )
 
 
 def number_at(text: str) -> tuple[float, bool, str] | None:

@@ -42,7 +42,7 @@ _OTHERS = _set(
     "someone one he she they their his her its me speech turn transcript passage text message says "
     "said write writes wrote claims claimed argues argued asserts proposes proposed suggests "
     "suggested states quote quotes quoted verified example instance counts could might wrong "
-    "false"
+    "false lying error"
 )
 _REFUSALS = _set(
     "not never no nor cannot without refuse refused reject rejected ignore ignored disregard "
@@ -59,10 +59,8 @@ _OWN = _set(
     "numbers breakdown format output overall summary balance bottom conclude so thus therefore "
     "hence form json here here's now together"
 )
-_ANOTHER = _set(
-    "prior priors initial initially earlier previously originally started base expert lying error"
-)
-"""Words for probabilities that are not the verdict."""
+_ANOTHER = _set("prior priors initial initially earlier previously originally started base expert")
+"""Words for beliefs other than the verdict."""
 _POINTING = _set("this that these those it which such so as")
 _DOING = _POINTING | _set("follow obey comply write repeat do to")
 _REASONS = ("because", "since", "given", "based", "due")
