@@ -85,10 +85,7 @@ class DistributionJudge(ModelJudge):
         pairs = zip(question.answers, shot.probs, strict=True)
         return orjson.dumps({answer.label: prob for answer, prob in pairs}).decode()
 
-    async def elicit(self, view: Shown, ask: Ask) -> Elicitation:
-        reply = await ask(self.compose(view))
-        probs = read_percentages(reply, view.options)
-        return Elicitation((Judgement.read(reply, probs),))
+    elicit = StatedJudge.elicit
 
 
 class _Share(NamedTuple):
