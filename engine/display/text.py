@@ -68,8 +68,7 @@ def minutes(seconds: float) -> str:
 
 
 def dollars(amount: float | None) -> str:
-    """`$12.30`; four decimals below a dollar, so that the cost of a call is not rounded to 0; – for
-    None."""
+    """`$12.30`; four decimals below a dollar, so that calls do not cost 0; – for None."""
     if amount is None:
         return "–"
     return f"${amount:,.2f}" if amount == 0 or amount >= 1 else f"${amount:.4f}"

@@ -29,8 +29,7 @@ class SimulatedModels(ABC):
 
     @abstractmethod
     def reply(self, call: Call) -> Reply:
-        """The reply, at once; a function of the call, the model's parameters and the right
-        answer."""
+        """The reply: a function of the call, the model's parameters and the right answer."""
 
     @abstractmethod
     def identity(self, call: Call) -> str:

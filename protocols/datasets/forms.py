@@ -372,8 +372,7 @@ class JsonLines(RowLoader):
         columns = _TABLE if self.columns is None else columns_of(self.columns)
         stem = _name(path, root)
         rows = [(str(path), line, f"{stem}-{line}", row) for line, row in each_record(path)]
-        if self.columns is not None:
-            _check_columns(str(path), rows, columns)
+        _check_columns(str(path), rows, columns)
         form = Form(columns=(columns,))
         mapper = Mapper(form, self.seed, self.answers, {}, self.images, by_content=True)
         yield from mapper.problems(rows, notes)
@@ -417,18 +416,31 @@ def _name(path: Path, root: Path) -> str:
 
 
 def _check_columns(file: str, rows: Sequence[Placed], columns: Columns) -> None:
-    """DatasetError for a column that no row has: a misspelt one would be left out in silence."""
+    """DatasetError for a column that no row has. In our own table, also for one whose name only
+    looks like a name that is read: it would be left out in silence."""
     good = [row for *_, row in rows if not isinstance(row, DatasetError)]
     inner = list(_inner_rows(good, columns))
     if not inner:
         return
     names = (*columns.question, columns.answer, *columns.choices, *columns.wrong, columns.labels)
-    for name in (*names, columns.passage, columns.group, columns.id, columns.work):
+    names = (*names, columns.passage, columns.group, columns.id, columns.work)
+    if columns is _TABLE:
+        known = ", ".join(filter(None, names))
+        for name in sorted(inner[0].keys() - names):
+            if _letters(name) in map(_letters, filter(None, names)):
+                text = f"the column {name!r} is not read; use {known}, or name all: columns: {{…}}"
+                raise DatasetError(file, rows[0][1], text)
+        names = names[:3]
+    for name in names:
         if name and not any(has_column(row, name) for row in inner):
             try:
                 value_of(inner[0], name)
             except ValueError as exc:
                 raise DatasetError(file, rows[0][1], str(exc)) from exc
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalpha, name)).casefold()
 
 
 ENDINGS = (*TABLES, ".jsonl", ".json")

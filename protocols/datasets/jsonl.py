@@ -100,8 +100,7 @@ def problems(file: str, data: bytes, relabel: bool = False) -> Iterator[Problem]
 def each_problem(
     file: str, data: bytes, relabel: bool = False
 ) -> Iterator[tuple[int, Problem | DatasetError]]:
-    """As `problems`, each with its line, but a wrong row is yielded as its error, and reading goes
-    on."""
+    """As `problems`, each with its line, but a wrong row is yielded as its error."""
     lines: dict[str, int] = {}
     for line, row in each_row(file, data, ProblemRow):
         if isinstance(row, DatasetError):

@@ -178,8 +178,7 @@ class Balance:
         self._lean = [0] * len(FEATURES)
 
     def choose(self, pairs: Sequence[tuple[Answer, Answer]]) -> int:
-        """The place of the most balancing (right, wrong), which are not empty; ties go to the
-        first."""
+        """The place of the most balancing (right, wrong), not empty; ties go to the first."""
         leans = [self._then(*pair) for pair in pairs]
         best = min(range(len(pairs)), key=lambda n: sum(lean * lean for lean in leans[n]))
         self._lean = leans[best]

@@ -228,8 +228,7 @@ class Loader(ABC):
     Paths are kept as written, so that equal settings are equal on every machine."""
 
     quoted: ClassVar[bool] = False
-    """Whether agents quote its passages to a judge who cannot read them, unless the sweep file sets
-    `quotes`."""
+    """Whether agents quote passages to a judge who cannot read them, unless `quotes` is set."""
     names_rows: ClassVar[bool] = False
     """Whether ids come from the file; else they are row numbers, not comparable across files."""
     balances: ClassVar[bool] = False
@@ -261,8 +260,7 @@ class Loader(ABC):
         return grouped(self.load(root)), Notes()
 
     def pinned(self) -> Self:
-        """These settings, with a definite revision where one may change. DatasetError if it is not
-        known."""
+        """These settings, with a definite revision. DatasetError if it is not known."""
         return self
 
     def _picked(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:

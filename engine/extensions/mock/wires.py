@@ -106,8 +106,7 @@ def response_format(stated_format: dict[str, Any] | None) -> ResponseFormat | No
 
 
 def input_tokens(call: Call) -> int:
-    """A rough count of the prompt's tokens, at least 1; tools and schemas count, as they do for
-    vendors."""
+    """A rough count of the prompt's tokens, at least 1; tools and schemas count."""
     count = sum(_FRAME + _tokens(message.text) for message in call.messages)
     for tool in call.tools:
         count += _FRAME + _tokens(tool.description) + _tokens(tool.parameters)

@@ -75,8 +75,7 @@ class SimModel(SimulatedModel):
 
 
 def nats_summed(nats: float) -> float:
-    """A sum of nats without floating-point error: equal evidence for two answers must be an exact
-    tie."""
+    """A sum of nats without floating-point error: equal evidence must be an exact tie."""
     return round(nats, 9)
 
 
