@@ -40,8 +40,7 @@ class WorldsLine:
     truth: Estimate
     """Mean probability of the answer argued for, where that is the truth."""
     lie: Estimate
-    """Mean probability of the answer argued for, where that is wrong; of several wrong answers,
-    their mean."""
+    """Mean probability of the answer argued for where it is wrong; the mean of several."""
     higher: Estimate
     """Share of draws in which the truth is believed more when it is argued for than the lie is."""
 
@@ -91,8 +90,7 @@ class Calibration(Analysis):
 
 @dataclass(frozen=True, slots=True)
 class Worlds(Analysis):
-    """Print the probability that judges give to the argued answer, when it is right and when it is
-    wrong."""
+    """Print the probability that judges give to the argued answer, when right and when wrong."""
 
     title = "World against world"
     lead = (

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import zip_longest
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
@@ -54,11 +55,9 @@ class Compared:
     """Changes of the judge from the second row to the first, world by world; None if the rows have
     no world in common, and of tables."""
     bounds: DifferenceBounds | None = None
-    """Bounds of the difference over all outcomes of failed and doubtful worlds (Manski 1990); None
-    of tables."""
+    """Bounds over all outcomes of failed and flagged worlds (Manski 1990); None of tables."""
     apart: tuple[tuple[str, float], ...] = ()
-    """Questions on which the rows differ most, with the difference; () beyond `DETAILED`
-    contrasts."""
+    """Questions on which the rows differ most; () beyond `DETAILED` contrasts."""
     swayed: bool = False
     """Whether leaving out some one cluster moves the difference by more than its standard error."""
     mcnemar: McNemar | None = None
@@ -86,8 +85,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
     """Other differences between two runs, and contrasts left out."""
     ranks: tuple[tuple[str, RankSet], ...] = ()
-    """By row name, its simultaneous set of possible ranks; () unless all rows of a run were
-    compared."""
+    """By row name, its simultaneous set of ranks; () unless all rows of a run were compared."""
     changes: tuple[ChangedProblem, ...] = ()
     """Of two runs, the problems on which they differ."""
     origins: tuple[str, ...] = ()
@@ -242,12 +240,11 @@ def _ends(part: Part) -> Part:
 def _names(lines: Sequence[Compared]) -> tuple[list[Column], list[str]]:
     """The two rows of each contrast, and the parts of names that all contrasts share. For people,
     roles that both rows have stand once, and a second row that is always the same stands above."""
-    every = [_split(line) for line in lines]
     columns, alike = list[Column](), list[str]()
     for place, head in enumerate(("first", "second", "for both")):
-        texts = {parts[place] for parts in every}
+        texts = {_part(place, line) for line in lines}
         if place and len(texts) == 1:
-            alike += [f"{head} {text}" for text in texts if text]
+            alike += [f"{head} {text}" for text in texts if text != NONE]
         else:
             columns.append(people(head, partial(_part, place), words=True))
     keys = [program(role, f"contrast.{role}") for role in ("first", "second")]
@@ -255,19 +252,14 @@ def _names(lines: Sequence[Compared]) -> tuple[list[Column], list[str]]:
 
 
 def _part(place: int, line: Compared) -> str:
-    return _split(line)[place] or NONE
-
-
-def _split(line: Compared) -> tuple[str, str, str]:
-    """The names of two rows without the roles that both have, and these roles."""
+    """The name of a row without the roles that both rows have, or these roles. A naive judge has no
+    agent, so roles are paired from the last one, the judge."""
     kind, *roles = line.contrast.first.split(SEP)
     other, *others = line.contrast.second.split(SEP)
-    both = [role for role in roles if role in others]
-    return (
-        SEP.join([kind, *(role for role in roles if role not in both)]),
-        SEP.join([other, *(role for role in others if role not in both)]),
-        SEP.join(both),
-    )
+    pairs = [*zip_longest(reversed(roles), reversed(others), fillvalue="")][::-1]
+    first = [kind, *(one for one, two in pairs if one and one != two)]
+    second = [other, *(two for one, two in pairs if two and one != two)]
+    return SEP.join((first, second, [one for one, two in pairs if one == two])[place]) or NONE
 
 
 class _Rank(NamedTuple):

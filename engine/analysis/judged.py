@@ -136,8 +136,7 @@ def ways_of(every: Judgements, ways: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def by_setting(every: Judgements, key: str = "setting") -> Mapping[str, Judgements]:
-    """The lines by one of their keys, and by file if several are given; "" for all if no line
-    has it."""
+    """The lines by one of their keys, and by file if several are given; "" if no line has it."""
     if key not in TOLD_APART:
         raise UsageError(f"--by: {unknown('key', key, TOLD_APART)}")
     return every.by("file", key)

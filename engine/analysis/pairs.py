@@ -73,8 +73,7 @@ def one_pair_meant(
 
 
 def distinct(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Each pair of rows once, in the order in which it came first: `A - B` and `B - A` are one
-    contrast."""
+    """Each pair of rows once, in the order of first mention: `A - B` and `B - A` are one."""
     unique: dict[frozenset[int], tuple[int, int]] = {}
     for pair in pairs:
         unique.setdefault(frozenset(pair), pair)
@@ -82,8 +81,7 @@ def distinct(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def against_naive(rows: Sequence[GridRow]) -> list[tuple[int, int]]:
-    """Each row paired with the naive judge that it is compared with; rows without one are left
-    out."""
+    """Each row paired with its naive judge; rows without one are left out."""
     return [(n, alone) for n, alone in baselines(rows).items() if n != alone]
 
 

@@ -215,8 +215,7 @@ def text_width(text: str, font: float) -> float:
 
 
 def wrapped(text: str, width: float, font: float) -> str:
-    """A name that can be painted, in lines of at most `width` points; words stay whole as long as
-    they fit."""
+    """A name to paint, in lines of at most `width` points; words stay whole if they fit."""
     name = plain_name(text)
     characters = len(name)
     while text_width(name, font) > width and characters > 4:

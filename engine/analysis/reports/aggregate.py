@@ -326,8 +326,7 @@ class CellIndex:
 
     @property
     def worlds(self) -> tuple[Places, Flags]:
-        """The cells of each draw of a problem, draws × the most answers of a problem; and whether
-        each exists."""
+        """The cells of each draw of a problem, draws × most answers; and whether each exists."""
         first = np.flatnonzero(self.side == 0)
         exists = np.arange(self.answers.max()) < self.answers[self.problem[first]][:, None]
         return np.where(exists, first[:, None] + np.arange(exists.shape[1]), first[:, None]), exists

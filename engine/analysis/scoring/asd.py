@@ -418,8 +418,7 @@ class Scored:
         return sums
 
     def _mean(self, values: Floats, counting: Flags, ends: Floats) -> Influences | None:
-        """The mean of one value a judgement; of questions, where several judgements are draws of
-        one."""
+        """The mean of one value per judgement; of questions, if several judgements are draws."""
         at = np.flatnonzero(counting)
         if not len(at):
             return None

@@ -81,6 +81,9 @@ def test_two_words_compare_the_rows_with_the_same_agent_and_judge(runs: Kept, co
     assert rows_meant("debate weak", rows.sweep.rows, rows.names) == [2]
     with pytest.raises(UsageError, match=r"'debrief'; did you mean 'debate'\? choose from\n"):
         rows_meant("debrief", rows.sweep.rows, rows.names)
+    run = runs(SWEEP.replace("judges: sim/judge", "judges: [sim/judge, sim/weak]"))
+    text = command("compare", run, "--contrast", "naive weak - debate weak judge").out
+    assert "second debate · sim/weak · sim/judge · n 4" in text and "for both" not in text
 
 
 def test_groups_are_one_family(runs: Kept) -> None:
