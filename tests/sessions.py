@@ -91,7 +91,7 @@ def _example(*words: str) -> Ran:
         patch.syspath_prepend(script.parent)
         try:
             runpy.run_path(str(script), run_name="__main__")
-        except EngineError as fault:
+        except (EngineError, SystemExit) as fault:
             return Ran(1, out.getvalue(), str(fault))
     return Ran(0, out.getvalue(), "")
 

@@ -8,13 +8,12 @@ participant believed after sections 1 and 4 (`…-beta-long.csv`), and which deb
 """
 
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
-from draft import Attribution, Draft, import_study
+from draft import Attribution, Draft, run
 
 from oversight.engine.errors import UsageError
 from oversight.protocols.question import LABELS, randomness
@@ -106,5 +105,4 @@ def _plain(node: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    *files, to = map(Path, sys.argv[1:])
-    print(*import_study(ABOUT, read_dcdebates, files, to).told(), sep="\n")
+    run(ABOUT, read_dcdebates)

@@ -30,7 +30,9 @@ from oversight.protocols.datasets.study import (
     StudyRow,
     answer_digest,
     looks_recruited,
+    read_study,
 )
+from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import LABELS, Answer, Problem, Question
 from oversight.protocols.scores import check_probabilities
 
@@ -70,7 +72,7 @@ class Draft:
         except OSError as exc:
             raise UsageError(f"{file}: cannot be read: {exc.strerror}") from exc
         self.inputs[file.name] = hashlib.sha256(content).hexdigest()
-        return content
+        return content.removeprefix(b"\xef\xbb\xbf")
 
     def table(self, file: Path, needed: Iterable[str] = ()) -> Iterator[dict[str, str]]:
         """The rows of a CSV input, or of the one in a ZIP, by the names in its first line.
@@ -173,7 +175,12 @@ class Draft:
             unfinished.mkdir(parents=True)
             for name, content in told.items():
                 replace_file(unfinished / name, [content])
+            read_study(unfinished)
             unfinished.rename(to)
+        except DatasetError as exc:
+            raise UsageError(
+                f"{to}: not written: {str(exc).partition(f'{unfinished}/')[2]}"
+            ) from exc
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -197,6 +204,17 @@ def import_study(
         raise UsageError(f"{shown}: no conversation is in it")
     draft.write(to)
     return draft
+
+
+def run(about: Attribution, read: Callable[[Sequence[Path], Draft], None]) -> None:
+    """Import the files that the command line names into the folder that it names last."""
+    if len(sys.argv) < 3:
+        raise SystemExit(f"usage: {sys.argv[0]} FILE... FOLDER")
+    *files, to = map(Path, sys.argv[1:])
+    try:
+        print(*import_study(about, read, files, to).told(), sep="\n")
+    except UsageError as exc:
+        raise SystemExit(str(exc)) from None
 
 
 def _rows(rows: Iterable[StudyRow]) -> Iterator[bytes]:

@@ -6,13 +6,12 @@ Answers, arXiv:2402.06782: the table of human judgements with transcripts, as CS
 """
 
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
-from draft import Attribution, Draft, import_study
+from draft import Attribution, Draft, run
 
 from oversight.engine.errors import UsageError
 from oversight.protocols.question import LABELS
@@ -34,27 +33,40 @@ NEEDED = (
 MAIN = re.compile(r"\D*(8|9|10)\D*")
 """Names of the experiments behind the paper's figures: the test, its naive baseline, low Elo."""
 SEATS = (("correct", "Debater"), ("incorrect", "Debater"), ("cross_examiner", "Cross-examiner"))
-TRUE = ("True", "true", "TRUE", "1", "t")
+FLAGS = dict.fromkeys(("true", "t", "1", "1.0"), True) | dict.fromkeys(
+    ("", "false", "f", "0", "0.0"), False
+)
 
 
 def read_khan(files: Sequence[Path], draft: Draft) -> None:
     """Read every judgement. UsageError for a table without the columns of the data set."""
     for file in files:
-        for line, row in enumerate(draft.table(file, NEEDED), 2):
+        rows = list(draft.table(file, NEEDED))
+        # A table has shares or percentages: a 1 among percentages is 1 %.
+        percent = any(float(row["confidence_correct"] or 0) > 1 for row in rows)
+        for line, row in enumerate(rows, 2):
             try:
-                _row(row, draft)
+                _row(row, draft, 100 if percent else 1)
             except (ValueError, KeyError, TypeError) as exc:
                 raise UsageError(f"{file}:{line}: {exc}") from exc
 
 
-def _row(row: dict[str, str], draft: Draft) -> None:
+def _flag(row: dict[str, str], name: str) -> bool:
+    """The value of a column of true and false. ValueError for another one."""
+    word = row[name].strip().lower()
+    if word not in FLAGS:
+        raise ValueError(f"{name}: {row[name]!r} is neither true nor false")
+    return FLAGS[word]
+
+
+def _row(row: dict[str, str], draft: Draft, scale: int) -> None:
     if not row["confidence_correct"].strip():
         draft.left_out["a judgement without a confidence"] += 1
         return
     held = orjson.loads(row["transcript"])
     right, wrong = held["answers"]["correct"], held["answers"]["incorrect"]
     # Position A has the correct answer unless they were swapped.
-    swapped = row["swap"] in TRUE
+    swapped = _flag(row, "swap")
     answers = [(right, 1.0), (wrong, -1.0)][:: -1 if swapped else 1]
     problem, order = draft.problem(row["question"], answers, row["story_title"])
     label = {"correct": LABELS[swapped], "incorrect": LABELS[not swapped]}
@@ -65,7 +77,7 @@ def _row(row: dict[str, str], draft: Draft) -> None:
     rounds = [] if method == "baseline" else held.get("rounds") or []
     turns = [turn for n, each in enumerate(rounds, 1) for turn in _turns(n, each, label)]
     judged = max((turn["round"] for turn in turns if turn["side"]), default=0)
-    interactive = " interactive" if row["interactive_judge"] in TRUE else ""
+    interactive = " interactive" if _flag(row, "interactive_judge") else ""
     main = bool(MAIN.fullmatch(row["experiment_name"]))
     draft.held(
         {
@@ -80,8 +92,7 @@ def _row(row: dict[str, str], draft: Draft) -> None:
             "why": "" if main else f"experiment {row['experiment_name']}",
         }
     )
-    p = float(row["confidence_correct"])
-    p = p / 100 if p > 1 else p
+    p = float(row["confidence_correct"]) / scale
     draft.judged(
         {
             "conversation": row["debate_id"],
@@ -110,5 +121,4 @@ def _turns(number: int, said: dict[str, Any], label: dict[str, str]) -> list[dic
 
 
 if __name__ == "__main__":
-    *files, to = map(Path, sys.argv[1:])
-    print(*import_study(ABOUT, read_khan, files, to).told(), sep="\n")
+    run(ABOUT, read_khan)

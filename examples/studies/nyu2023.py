@@ -10,13 +10,12 @@ Reads the folder `pub/` of the authors' repository (one file a room in `debates/
 
 import hashlib
 import lzma
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
-from draft import Attribution, Draft, import_study
+from draft import Attribution, Draft, run
 
 from oversight.engine.errors import UsageError
 from oversight.protocols.datasets.study import SourceRow
@@ -244,5 +243,4 @@ class _Said:
 
 
 if __name__ == "__main__":
-    *files, to = map(Path, sys.argv[1:])
-    print(*import_study(ABOUT, read_nyu, files, to).told(), sep="\n")
+    run(ABOUT, read_nyu)

@@ -7,13 +7,12 @@ Comprehension Questions, arXiv:2204.05212: `all_arguments.jsonl`, and the table 
       single_turn_debate/argument_writing_data/all_arguments.jsonl studies/parrish2022
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
-from draft import Attribution, Draft, import_study
+from draft import Attribution, Draft, run
 
 from oversight.protocols.question import LABELS
 
@@ -132,5 +131,4 @@ def _judged(draft: Draft, file: Path, known: dict[tuple[str, str], tuple[str, li
 
 
 if __name__ == "__main__":
-    *files, to = map(Path, sys.argv[1:])
-    print(*import_study(ABOUT, read_parrish, files, to).told(), sep="\n")
+    run(ABOUT, read_parrish)

@@ -9,13 +9,12 @@ order of the line's answers: A, B, C …; each belief is that after one more rou
 that a recruiting platform gave people are replaced.
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
-from draft import Attribution, Draft, import_study
+from draft import Attribution, Draft, run
 
 from oversight.engine.errors import UsageError
 
@@ -68,5 +67,4 @@ def _record(row: dict[str, Any], draft: Draft) -> None:
 
 
 if __name__ == "__main__":
-    *files, to = map(Path, sys.argv[1:])
-    print(*import_study(ABOUT, read_records, files, to).told(), sep="\n")
+    run(ABOUT, read_records)
