@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...protocols.datasets.columns import is_mark, is_missing, name_of
+from ...protocols.datasets.columns import is_mark, is_missing, name_of, number_in
 from ...protocols.datasets.rows import DELIMITERS, TABLES, each_record, ending, json_line, regular
 from ...protocols.datasets.rows import strict as checked_rows
 from ...protocols.errors import DatasetError
@@ -288,13 +288,7 @@ def _cells(row: dict[str, Any], file: str, line: int) -> dict[str, Any]:
     def read(text: str) -> Any:
         if text.lstrip()[:1] in ("{", "["):
             return json_line(file, line, text.encode())
-        # Not all that `float` reads: 0_1 is 1 there.
-        digits = text.strip()
-        number = digits.isascii() and "_" not in digits
-        try:
-            return float(digits) if number else text
-        except ValueError:
-            return text
+        return number_in(text, text)
 
     return {key: read(text) if text and key in CELLS else text for key, text in row.items()}
 

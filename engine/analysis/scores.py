@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
 
-from ...protocols.datasets.columns import name_of
+from ...protocols.datasets.columns import is_mark, name_of, number_in, seen
 from ...protocols.datasets.rows import TABLES, each_record, ending, strict
 from ...protocols.errors import DatasetError
 from ...protocols.settings import suggestion
@@ -114,21 +114,21 @@ class ScoreTable(ScoreSource):
                 raise UsageError(f"{file}:{line}: {self._column('question')}: empty")
             name = ScoreRow(model=_text(row), file=str(file))
             value = number_of(score, f"{file}:{line}: {self._column('score')}")
-            yield Scored(name, str(question), value, _text(group), _text(epoch) or "1")
+            yield Scored(name, _text(question), value, _text(group), _text(epoch) or "1")
 
 
 def _text(name: Any) -> str:
-    """A name; "" for an empty field."""
-    return "" if name is None or name != name else str(name).strip()
+    """A name; "" for an empty field. 1.0 is 1, as of a column of whole numbers with a gap."""
+    if isinstance(name, float) and name.is_integer():
+        name = int(name)
+    return "" if name is None or name != name else seen(str(name)).strip()
 
 
 def number_of(score: Any, place: str) -> float | None:
     """A score as a number; None for an empty field or NaN. UsageError for anything else."""
-    try:
-        words = {"": nan, "none": nan, "true": 1.0, "false": 0.0}
-        value = float(words.get(str(score).lower(), score))
-    except (TypeError, ValueError):
-        value = inf
+    text = "" if score is None or is_mark(str(score)) else str(score).strip().lower()
+    words = {"": nan, "none": nan, "true": 1.0, "false": 0.0}
+    value = words[text] if text in words else number_in(text, inf)
     if isinf(value):
         raise UsageError(f"{place}: {score!r:.80} is not a number; leave it empty if it is missing")
     return None if isnan(value) else value
@@ -300,7 +300,7 @@ def _chosen(every: Rows, kind: str, name: str | None) -> Rows:
         for row, samples in every.items()
         if name in (None, parts[row], parts[row].rpartition(".")[2])
     }
-    if not chosen:
+    if every and not chosen:
         others = ", ".join(sorted({*parts.values()} - {""})) or "no names"
         raise UsageError(f"--{kind} {name}: unknown; choose from {others}")
     return chosen

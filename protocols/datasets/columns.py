@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import product
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from annotated_types import Interval
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
@@ -25,6 +25,7 @@ from ..question import LABELS
 from ..settings import suggestion
 from .rows import Row, Text, brief, complaint
 
+T = TypeVar("T")
 _Names = Annotated[
     tuple[Text, ...] | Text,
     AfterValidator(lambda names: (names,) if isinstance(names, str) else names),
@@ -453,6 +454,14 @@ def _is_list_of_texts(value: Any) -> bool:
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
+
+
+def number_in(text: str, otherwise: T) -> float | T:
+    """The number that a text is; `float` would read 0_1 as 1, and digits of other scripts."""
+    try:
+        return float(text) if text.isascii() and "_" not in text else otherwise
+    except ValueError:
+        return otherwise
 
 
 def number_of(key: Any) -> int | None:

@@ -18,9 +18,8 @@ over judgements of the sum of the positive w_a (1 for values +1, -1):
 
     ASD = W (mean over J+ of S(p, a), by w_a,  -  mean over J- of S(p, a), by -w_a)
 
-the ratio form of Hajek of Horvitz and Thompson's estimator. It needs worlds assigned at random, and
-equals the other where every question is judged once in each world. Each (judgement, world) has the
-influence w (S - its mean) / sum of w; pairs sharpen the error by sharing clusters.
+(Hajek). It needs worlds assigned at random, and equals the other where every question is judged
+once in each world. Each (judgement, world) has the influence w (S - its mean) / sum of w.
 
 A world fails if it has no verdict; it is in doubt if a speaker refused, fell silent, gave up its
 side or argued for another, or if its verdict is close to a guess. Leaving such questions out is a

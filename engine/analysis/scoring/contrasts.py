@@ -13,9 +13,8 @@ one point per agent configuration, for one protocol, score, judge and beta (Sudh
 Panickssery 2025, arXiv:2504.03731): x is its mean expected agent score, y its mean agent score
 difference. A slope above 0 says that oversight gets better as agents do.
 
-Two warnings belong with every slope. With values (+1, -1), ASD and EAS are functions of the
-same agent scores: measured on the same elicitations, they would have a trend even if every
-verdict were noise. And an x that is itself an estimate pulls the slope toward 0."""
+ASD and EAS are functions of the same agent scores: they would have a trend even if every verdict
+were noise. And an x that is itself an estimate pulls the slope toward 0."""
 
 import itertools
 from collections.abc import Mapping, Sequence
