@@ -213,9 +213,10 @@ class Columns(BaseModel):
             value = lookup(row, name) if n else value_of(row, name)
             if value is _ABSENT or is_missing(value):
                 value = ""
+            parts = _written(value) if self.wrong and isinstance(value, str) else value
             if isinstance(value, str) and self.separator:
                 value = value.split(self.separator)
-            elif self.wrong and isinstance(value, str) and _is_list_of_texts(_written(value)):
+            elif parts is not value and [*map(type, _listed(parts))] == [str] * len(parts):
                 raise ValueError(
                     f"{name}: {brief(value)} reads like a list of answers; write JSON Lines, "
                     "or columns: {separator: …}, the text between answers"
@@ -446,10 +447,6 @@ def _written(value: Any) -> Any:
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
     return value
-
-
-def _is_list_of_texts(value: Any) -> bool:
-    return isinstance(value, list) and {*map(type, value)} == {str}
 
 
 def _listed(value: Any) -> list[Any]:

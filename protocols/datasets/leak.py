@@ -3,8 +3,7 @@
 A judge may look capable and only have noticed that the true answers are longer. So before any
 model is asked, each rule of form picks the answer with the most of some outward feature; where its
 picks beat chance, or fall short of it, by more than luck, the data set leaks its labels. Leaks by
-wording alone are not found. Wrong answers can be chosen so that no rule of form gives the right
-ones away (`Balance`)."""
+wording alone are not found. `Balance` chooses wrong answers without such leaks."""
 
 import math
 import re

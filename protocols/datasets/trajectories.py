@@ -1,7 +1,6 @@
 """Trajectories of agents as problems: did the agent pursue a hidden side task?
 
-Each line of a JSON Lines file is a run: `{"id": …, "label": …, "steps": [{"kind": …, "text": …}]}`,
-with `group`, `task` and the `tool` of a step as options. The passage holds the steps, and the two
+Each line of a JSON Lines file is a run (docs/monitors.md). The passage holds the steps, and the two
 labels of the file are the answers. A judge with `reads_passage: true` is a monitor."""
 
 from collections.abc import Iterable, Iterator
