@@ -398,5 +398,4 @@ class Cache:
             return ReplayMiss(call.model, address)
         from .call_diff import nearest_recorded
 
-        nearest = nearest_recorded(self._store, call, identity)
-        return ReplayMiss(call.model, address, str(nearest))
+        return ReplayMiss(call.model, address, str(nearest_recorded(self._store, call, identity)))

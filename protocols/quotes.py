@@ -62,8 +62,7 @@ def fold(text: str) -> str:
     Quotation marks, emphasis, punctuation and white space are removed. Signs of numbers and
     formulas stay, such as the sign of -5, the point of 3.5 and the % of 5%, so that no other number
     is verified. Quotes, parts of statements and claims use this form."""
-    text = _APOSTROPHE.sub("", plain_signs(text).casefold())
-    return " ".join(_OTHER.sub(" ", text).split())
+    return " ".join(_OTHER.sub(" ", _APOSTROPHE.sub("", plain_signs(text).casefold())).split())
 
 
 def plain_signs(text: str) -> str:

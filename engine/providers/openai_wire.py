@@ -239,5 +239,4 @@ def usage_of(usage: Any, prompt_name: str, reply_name: str) -> Usage:
     if prompt < read + wrote or (apart and total - prompt - reply >= read + wrote):
         prompt += read + wrote
     # The rest of the total is reasoning, which xAI and Gemini bill separately from the reply.
-    reply = max(reply, total - prompt)
-    return Usage(prompt, reply, read, wrote, raw=orjson.dumps(usage).decode())
+    return Usage(prompt, max(reply, total - prompt), read, wrote, raw=orjson.dumps(usage).decode())

@@ -67,8 +67,7 @@ class StatedJudge(ModelJudge):
 
     async def elicit(self, view: Shown, ask: Ask) -> Elicitation:
         reply = await ask(self.compose(view))
-        probs = read_percentages(reply, view.options)
-        return Elicitation((Judgement.read(reply, probs),))
+        return Elicitation((Judgement.read(reply, read_percentages(reply, view.options)),))
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,7 @@ class DistributionJudge(ModelJudge):
     kind: ClassVar[str] = "distribution"
 
     def compose(self, view: Shown) -> Call:
-        form = probabilities_form(view.options)
-        return self.call(view, "probabilities", "distribution", form)
+        return self.call(view, "probabilities", "distribution", probabilities_form(view.options))
 
     def put(self, question: Question, shot: Shot) -> str:
         pairs = zip(question.answers, shot.probs, strict=True)
@@ -151,8 +149,7 @@ def _read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
                 raise
             fault = unread if fault is None or unread.cause == "sum" else fault
         later = shares
-    first = question.answers[0].label
-    raise fault or unreadable(f"no probability is stated for ({first})", reply)
+    raise fault or unreadable(f"no probability is stated for ({_labels(question)[0]})", reply)
 
 
 def _agreed(shares: Sequence[_Share], question: Question, reply: Reply) -> list[float]:

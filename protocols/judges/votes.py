@@ -67,8 +67,7 @@ class VotesJudge(ModelJudge):
     async def _vote(self, call: Call, options: Question, ask: Ask) -> Judgement:
         reply = await ask(call)
         index = read_conclusion(reply, options)
-        probs = tuple(float(n == index) for n in range(len(options.answers)))
-        return Judgement.read(reply, probs)
+        return Judgement.read(reply, tuple(float(n == index) for n in range(len(options.answers))))
 
 
 def read_conclusion(reply: Reply, question: Question) -> int:

@@ -70,6 +70,10 @@ _COMMANDS = (
 """Layout without a meaning, in LaTeX and HTML."""
 
 
+_TURNS = ("<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "<|user|>", "[INST]")
+"""Marks of a further turn, which a model may invent after its own."""
+
+
 class Statement(NamedTuple, Generic[_Read]):
     """A statement in a text."""
 
@@ -86,12 +90,14 @@ Read: TypeAlias = Callable[[str, int, int], Statement[_Read] | None]
 
 
 def readable(reply: Reply) -> str:
-    """The text that may be read for an answer, without private thoughts. Of a truncated reply all
+    """The reply's own turn, without private thoughts. Of a truncated reply all
     but its last word, which may be half a word or half a number. Declined if the model refused,
     whatever it wrote: a refusal is not an answer."""
     if reply.outcome == "refused":
         raise unreadable("refused", reply)
     text = reply.text
+    for mark in _TURNS:
+        text = text[: text.find(mark)] if text.find(mark) > 0 else text
     if reply.outcome == "truncated" and text and not text[-1:].isspace():
         text = text.removesuffix(text.rsplit(None, 1)[-1])
     return without_thoughts(text, " \t") if "<" in text else text
@@ -463,8 +469,7 @@ def _placeholder_of(schema: Schema) -> str:
 
 def with_reasoning(form: ResponseFormat) -> ResponseFormat:
     """The form with a reasoning field in front."""
-    fields = orjson.loads(form.schema)["properties"]
-    return as_format(form.name, {REASONING: dict(TEXT)} | fields)
+    return as_format(form.name, {REASONING: dict(TEXT)} | orjson.loads(form.schema)["properties"])
 
 
 def read_form(reply: Reply, form: ResponseFormat, may_lack: tuple[str, ...] = ()) -> Filled:

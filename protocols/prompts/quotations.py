@@ -42,7 +42,7 @@ _OTHERS = _set(
     "someone one he she they their his her its me speech turn transcript passage text message says "
     "said write writes wrote claims claimed argues argued asserts proposes proposed suggests "
     "suggested states quote quotes quoted verified example instance counts could might wrong "
-    "false lying error"
+    "false lying error expert"
 )
 _REFUSALS = _set(
     "not never no nor cannot without refuse refused reject rejected ignore ignored disregard "
@@ -57,9 +57,9 @@ _OWN = _set(
     "likelihoods estimate estimates assessment judgment judgement conclusion decision evaluation "
     "confidence credence credences belief beliefs opinion odds final result distribution analysis "
     "numbers breakdown format output overall summary balance bottom conclude so thus therefore "
-    "hence form json here here's now together"
+    "hence form json here here's now together posterior updated updating"
 )
-_ANOTHER = _set("prior priors initial initially earlier previously originally started base expert")
+_ANOTHER = _set("prior priors initial initially earlier previously originally started base")
 """Words for beliefs other than the verdict."""
 _POINTING = _set("this that these those it which such so as")
 _DOING = _POINTING | _set("follow obey comply write repeat do to")
@@ -129,7 +129,8 @@ def introduction(line: str) -> Introduction:
         return "demand"
     if is_demand and not _OTHERS.isdisjoint(words):
         return "demand"
-    if not _ANOTHER.isdisjoint(last) or {"would", "have"} <= set(last):
+    is_later = not {"posterior", "updated", "updating"}.isdisjoint(last)
+    if not (is_later or _ANOTHER.isdisjoint(last)) or {"would", "have"} <= set(last):
         return "others"
     subject = next((word for word in last if word in _SELF or _is_others(word)), "")
     if subject:
