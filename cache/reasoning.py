@@ -31,7 +31,7 @@ TAGS = Tags(*_FORMS["tags"])
 """The default tags, of the model families in use."""
 _WORDS, _SPEECH = Tags(*_FORMS["words"]), Tags(*_FORMS["speech"])
 _ENDS, _LOOKS = tuple(_FORMS["ends"]), tuple(_FORMS["looks"])
-_LETTERS_OF_LOOKS = tuple(look.replace(" ", "") for look in _LOOKS)
+_WORDS_OF_LOOKS = tuple({max(look.split(), key=len) for look in _LOOKS})
 MAX_EMPTY = 16
 """Maximum empty blocks before an unmatched closing tag."""
 MAX_HEADER = 80
@@ -87,10 +87,10 @@ def split_reasoning(
 
 def looks_like_thought(text: str) -> bool:
     """Whether a speech starts like reasoning."""
-    letters = "".join(filter(str.isalnum, text[:FIRST])).casefold()
-    if text.startswith("<") or not any(map(letters.__contains__, _LETTERS_OF_LOOKS)):
+    start = text[:FIRST]
+    if text.startswith("<") or not any(map(start.casefold().__contains__, _WORDS_OF_LOOKS)):
         return False
-    start = f" {words(text[:FIRST])}"
+    start = f" {words(start)}"
     return any(f" {sign}" in start for sign in _LOOKS)
 
 

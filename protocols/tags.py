@@ -248,7 +248,7 @@ def end_of_words(text: str, words: int) -> int:
     visible character is split, and no word if it starts close to the end."""
     room = max(COLUMNS * words, _BACK)
     end = min(room, len(text))
-    start = "" if text.isascii() else text[: room + 1]
+    start = "" if text.isascii() or 2 * len(text) <= room else text[: room + 1]
     if any([_width(char) > 1 for char in set(start) - ASCII]):
         columns = accumulate(map(_width, start))
         end = next((n for n, column in enumerate(columns) if column > room), len(text))

@@ -6,6 +6,7 @@ of the run: they mark worlds as a side check would have, and change no verdict."
 from collections import Counter
 from collections.abc import Container, Mapping
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ REFUSALS = [
     for phrase in files(__package__).joinpath("refusals.txt").read_text("utf-8").splitlines()
 ]
 """Phrases with which models refuse to argue for an answer."""
+_OPENINGS = frozenset(tuple(phrase.split()[:2]) for phrase in REFUSALS)
+"""The first two words of each phrase."""
 
 
 class _Words(dict[int, str]):
@@ -142,32 +145,35 @@ def reads_as_refusal(speech: str) -> bool:
     start = speech[:REFUSED_BY]
     # A lone apostrophe joins a word. `fold` takes longer, and finds no phrase that this misses.
     joined = start.translate(_WORDS).replace("''", " ").replace("'", "")
-    words = f" {' '.join(joined.split())} "
-    if not any(map(words.__contains__, REFUSALS)):
-        return False
-    return any(map(f" {fold(start)} ".__contains__, REFUSALS))
+    words = joined.split()
+    return (
+        not _OPENINGS.isdisjoint(pairwise(words))
+        and any(map(f" {' '.join(words)} ".__contains__, REFUSALS))
+        and any(map(f" {fold(start)} ".__contains__, REFUSALS))
+    )
 
 
 def first_guess(tables: RunTables, sweep: Grid, unchecked: Container[int]) -> tuple[int, int]:
     """(different speeches, those that read as refusals). unchecked: places of the cells."""
-    speeches: dict[int, str | None] = {}
+    turns: dict[int, tuple[int, str | None]] = {}
     step = -(-len(sweep) // MAX_GUESSED)
     starts = range(0, len(sweep.problems), step)
     spans = map(sweep.span, starts) if step > 1 else (range(len(sweep)),)
     for span in spans:
-        for stored in tables.ended(span, "asked", "turns"):
-            if stored.cell.place not in unchecked:
+        for stored in tables.ended(span, "turns"):
+            if (place := stored.cell.place) not in unchecked:
                 continue
-            numbers = {number for _, _, number, role, *_ in stored.asked if role in SPEECHES}
             for _, _, _, side, number, text, more in stored.turns:
+                if side is None or number is None or number in turns:
+                    continue
                 details = orjson.loads(more or "{}")
                 silent = text == "" or details.get("outcome") == "refused"
-                if (
-                    side is not None
-                    and not (silent or details.get("conceded"))
-                    and number in numbers
-                ):
-                    speeches[number] = text
+                if not (silent or details.get("conceded")):
+                    turns[number] = place, text
+    # Cells share calls, and few of these are speeches: one cell tells the role of a call.
+    calls = tables.asked_rows([(place, number) for number, (place, _) in turns.items()])
+    spoken = {number for _, _, number, role, *_ in calls if role in SPEECHES}
+    speeches = {number: text for number, (_, text) in turns.items() if number in spoken}
     replies = [number for number, text in speeches.items() if not text]
     speeches |= {row[0]: row[5] for row in tables.stored_calls(replies)}
     return len(speeches), sum(map(reads_as_refusal, filter(None, speeches.values())))

@@ -1,7 +1,7 @@
 """A run read back from `run.db`: its rows as the values that were written."""
 
 import sqlite3
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -126,13 +126,26 @@ class RunTables:
                 ]
             yield from read
 
-    def ended(self, places: range | None, *tables: str) -> Iterator[StoredCell]:
+    def ended(self, places: Iterable[int] | None, *tables: str) -> Iterator[StoredCell]:
         """Each cell that has a verdict or failed, with its rows of these tables, in the order of
         the sweep. places: None for all."""
         for some in self.stored(places, *tables):
             for stored in some:
                 if stored.cell.status in (VERDICT, FAILED):
                     yield stored
+
+    def asked_rows(self, calls: Sequence[tuple[int, int]]) -> Iterator[Sequence[Any]]:
+        """Rows of `asked` for each (place, number of a call), and some others. RunDamaged where one
+        is lost."""
+        for first in range(0, len(calls), AT_ONCE):
+            places, numbers = zip(*(some := calls[first : first + AT_ONCE]), strict=True)
+            marks = ",".join("?" * len(some))
+            query = f"SELECT * FROM asked WHERE place IN ({marks}) AND call IN ({marks})"
+            rows = self.sound("asked", self.fetched(query, *places, *numbers))
+            yield from rows
+            # A writer may have removed the cell meanwhile.
+            missing = set(some).difference((row[0], row[2]) for row in rows)
+            deque(self.ended({place for place, _ in missing}, "asked"), 0)
 
     def calls(self, numbers: Iterable[int]) -> dict[int, RecordedCall]:
         """Calls by number, without their parts in a cell."""

@@ -370,9 +370,15 @@ def test_changed_column_of_any_table_is_named(tmp_path, full, table, column, sea
 def test_lost_row_of_any_table_is_named(tmp_path, full, table, key, which):
     shutil.copy(full / RUN_DB, tmp_path)
     row = which if which == "1" else f"(SELECT max({key}) FROM {table})"
+    with RunTables.open(tmp_path) as tables:
+        calls = [(place, number) for place, _, number, *_ in tables.table("asked")]
+        assert {(line[0], line[2]) for line in tables.asked_rows(calls)} == set(calls)
     assert changed(tmp_path / RUN_DB, f"DELETE FROM {table} WHERE {key} = {row}")
     with pytest.raises(RunFolderError, match=r"run\.db is damaged"):
         read_all(tmp_path)
+    if table == "asked":
+        with RunTables.open(tmp_path) as tables, pytest.raises(RunFolderError, match="lost rows"):
+            deque(tables.asked_rows(calls), 0)
 
 
 @pytest.mark.wire
