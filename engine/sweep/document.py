@@ -68,10 +68,14 @@ class Document:
             try:
                 text = data.decode()
             except UnicodeDecodeError:
+                if data.startswith(b"PK"):
+                    how = f"unpack it first: oversight export open {path}"
+                    raise UsageError(f"{path}: is a pack or another archive; {how}") from None
                 text = decoded(str(path), data)
         except FileNotFoundError:
             near = suggestion(path.name, [file.name for file in path.parent.glob("*.y*ml")])
-            remedy = near or f"; start one with: oversight init {path}"
+            lost = "; pass your own with --sweep FILE" * (path.parent / "run.db").is_file()
+            remedy = near or lost or f"; start one with: oversight init {path}"
             raise UsageError(f"file not found: {path}{remedy}") from None
         except IsADirectoryError:
             run = (path / "run.db").is_file()

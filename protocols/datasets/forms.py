@@ -114,7 +114,7 @@ class Mapper:
                 notes.rows += 1
                 try:
                     inner_id = f"{id}-{n}" if isinstance(row.get(columns.within), list) else id
-                    own_id = optional_text(part, columns.id).strip()
+                    own_id = seen(optional_text(part, columns.id)).strip()
                     inner_id = own_id or inner_id
                     text = columns.asked(part)
                     if self.form.ids == "text":
