@@ -295,6 +295,9 @@ def csv_rows(
     mark, _, sep = head.rstrip("\r").strip('"').replace("\\t", "\t").partition("=")
     if mark.lower() == "sep" and sep and not sep.strip(f'{sep[0]}" '):
         delimiter, text, before = sep[0], body, 1
+    if delimiter == "\t" and len({row.count("\t") for row in text.split("\n") if row.strip()}) == 1:
+        # Each line is a record, so a bare quote is a quote: many programs write tabs as they are.
+        text = "\n".join(map(_tabs, text.split("\n")))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     line, empty = 1 + before, True
     try:
@@ -323,6 +326,16 @@ def csv_rows(
         ) from exc
     if empty:
         raise DatasetError(file, 0, "has no records")
+
+
+def _tabs(line: str) -> str:
+    """A line of a table of tabs, with its fields in quotes if a quote in them is no CSV."""
+    try:
+        count = len(next(csv.reader([line], delimiter="\t", strict=True), []))
+    except csv.Error:
+        count = 0
+    fields = line.rstrip("\r").replace('"', '""').split("\t")
+    return line if count == len(fields) else "\t".join([f'"{field}"' for field in fields])
 
 
 def _record(
