@@ -3,8 +3,8 @@
 One object a line: {"id", "question", "answers": [{"label", "text", "value", "work"?, "flaw"?}, …],
 "passage"?, "group"?, "graded"?}. `value` is +1 for true and -1 for false, or any grade; the highest
 is the best answer. `work` is a worked solution or evidence that everybody may read, `passage` a
-source text that judges as a rule may not, and `group` names what a bootstrap must keep together.
-`flaw` describes the error planted in the work, for critics to find; no speaker is shown it.
+source text that judges as a rule may not, `group` what a bootstrap must keep together, and `flaw`
+the error planted in the work, which no speaker is shown.
 `graded`: whether every seat is asked for the best answer, as by default where values are grades.
 `environment` is what tools work on and nobody reads; `conversation` was held about the question
 elsewhere (`oversight.protocols.held.RecordedConversation`), to be judged again."""

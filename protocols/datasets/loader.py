@@ -1,8 +1,7 @@
 """The loader interface: settings that a sweep file can hold, and one way to load problems.
 
-Also equal questions (copies are one observation, and a judge shown its own case as an example knows
-the answer), and open answers: proposals to accept or reject. A judge who is shown a right and a
-wrong answer side by side can tell them apart by comparing."""
+Also equal questions (copies are one observation), and open answers: proposals to accept or reject,
+since a judge who sees a right and a wrong answer can tell them apart by comparing."""
 
 import hashlib
 import logging

@@ -1,9 +1,7 @@
 """Worked solutions in one format: texts of a person and of several models must look alike.
 
-A data set that writes its true solutions in one style and its false ones in another leaks the
-label to a judge that never reads the question. So every arithmetic solution is reformatted:
-one sentence per line, capital first, full stop last; numbers and operators in one notation; the
-same closing line."""
+A difference in style leaks the label. So every arithmetic solution is reformatted: one sentence per
+line, capital first, full stop last; numbers and operators in one notation; the same last line."""
 
 import re
 from collections.abc import Sequence

@@ -24,9 +24,8 @@ ranks all invert one statistic, (centre - null) / error with Student's t: they c
 Clusters that cross (texts × judges) have V_1 + V_2 - V_12 (Cameron, Gelbach and Miller 2011), with
 the degrees of freedom of the way that has the fewest clusters.
 
-Figures of different kinds of judgement (the world of the truth, the world of the lie; two rows) are
-strata: a cluster's share and the number of clusters are counted within each, and the stratum of the
-fewest gives the degrees of freedom.
+Figures of different kinds of judgement (the worlds of truth and lie; two rows) are strata: shares
+and clusters are counted within each, and the stratum of the fewest gives the degrees of freedom.
 """
 
 import math
