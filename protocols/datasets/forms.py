@@ -443,6 +443,8 @@ def _letters(name: str) -> str:
     return "".join(filter(str.isalpha, name)).casefold()
 
 
+PASSAGES = ("article", "context", "paragraph", "passage", "story", "support", "text")
+"""Names of columns with a text that a question may need."""
 ENDINGS = (*TABLES, ".jsonl", ".json")
 
 
@@ -450,9 +452,8 @@ ENDINGS = (*TABLES, ".jsonl", ".json")
 class Hub(RowLoader):
     """A data set on the Hugging Face Hub: `{hf: {name: TIGER-Lab/MMLU-Pro, split: test}}`.
 
-    Its files are read as they lie there, Parquet, CSV, TSV, Arrow or JSON Lines, and no code of it
-    is run. They stay in the Hub's own cache on this machine, which HF_HOME names; with
-    HF_HUB_OFFLINE=1 nothing else is asked. A token of yours is used as the Hub's own tools do."""
+    Its files are read as they lie there, and no code of it is run. They stay in the Hub's own cache
+    on this machine, which HF_HOME names; HF_HUB_OFFLINE=1 and your token work as elsewhere."""
 
     name: str
     """As on the Hub: owner/name."""
@@ -491,8 +492,13 @@ class Hub(RowLoader):
         if isinstance(self.columns, str):
             return published_forms()[self.columns]
         first = next((row for *_, row in rows if not isinstance(row, DatasetError)), {})
-        for form in published_forms().values():
-            if any(columns.fit(first) for columns in form.columns):
+        for form_name, form in published_forms().items():
+            for columns in filter(lambda columns: columns.fit(first), form.columns):
+                read = {columns.within, columns.passage, *columns.question}
+                if texts := [name for name in PASSAGES if name in first and name not in read]:
+                    how = f"columns: {form_name} asks without it; or map the columns, passage too"
+                    reason = f"fits {form_name}, which does not read {texts[0]!r}; {how}"
+                    raise DatasetError(self.name, 0, reason)
                 return form
         names = f"has the columns {', '.join(first)}; say which is what: columns: "
         raise DatasetError(self.name, 0, names + "{question: …, choices: …, answer: …}")
