@@ -1,13 +1,7 @@
 """Loaders by their names in a sweep file.
 
 problems: {gsm8k: {folder: data/gsm8k, limit: 100}}
-problems: {file: {path: mine.jsonl, relabel: true}}
-problems: {file: {path: hf.parquet, columns: {question: q, choices: options, answer: key}}}
-problems: {hf: {name: TIGER-Lab/MMLU-Pro, split: test}}
-problems: {solib: data/solib.json}
-problems: {bundled: arithmetic}
-problems: {trajectories: {path: traj.jsonl, show: [action, thought], positive: attack}}
-problems: {study: {path: studies/nyu2023, setting: human debate}}"""
+problems: {bundled: arithmetic}"""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields

@@ -22,10 +22,9 @@ over judgements of the sum of the positive w_a (1 for values +1, -1):
 once in each world. Each (judgement, world) has the influence w (S - its mean) / sum of w.
 
 A world fails if it has no verdict; it is in doubt if a speaker refused, fell silent, gave up its
-side or argued for another, or if its verdict is close to a guess. Leaving such questions out is a
-choice, and so is counting them; the bounds of Manski (1990), worst and best, assume nothing about
-such worlds. They are themselves estimates: their interval (Imbens and Manski 2004, Econometrica 72;
-Stoye 2009, Econometrica 77) covers the mean that all worlds would have had, wherever between.
+side or argued for another, or if its verdict is close to a guess. The bounds of Manski (1990)
+assume nothing about such worlds. Their interval (Imbens and Manski 2004, Econometrica 72; Stoye
+2009, Econometrica 77) covers the mean that all worlds would have had, wherever between.
 
 `…` in a shape stands for any leading axes, such as questions × draws. A world without a verdict is
 NaN, and so is every measure that depends on it.

@@ -4,9 +4,8 @@ A contrast is first minus second. Rows of one run are paired question by questio
 common questions are compared as two samples. Interval, p, equivalence, minimum
 detectable effect and the family's p come from one error (`inference`).
 
-Families are corrected by Holm's method over these p. It holds for any dependence between contrasts,
-so also where rows differ in spread and shape; a test by sign flips of questions does not: it takes
-a steady row and one of equal mean with rare disasters for different.
+Families are corrected by Holm's method over these p, which holds for any dependence between
+contrasts; a test by sign flips does not, where rows differ in spread and shape.
 
 The trend says whether a better agent helps the truth more: an ordinary least-squares line through
 one point per agent configuration, for one protocol, score, judge and beta (Sudhir, Kaunismaa and

@@ -11,18 +11,12 @@ is the jackknife variance (MacKinnon, Nielsen and Webb 2023, Journal of Economet
 1 / sum of a_c^2 - 1 degrees of freedom, as for clusters of one size worth as much, it is the
 interval; without groups it is the t of textbooks, and of a contrast the paired t.
 
-A judge's errors are rare, and a small sample may hold none: t then claims certainty. The guard
-allows for them. Two pseudo-clusters of average share a = 1 / G stand at the ends [L, H] of the
-range of the measure, for clusters that were not drawn (as Agresti and Coull 1998 add pseudo-trials
-to shares). Its centre is (m + a (L + H)) / (1 + 2 a), and the variance above runs over G + 2
-clusters around it. It stands in for t where t has nothing to stand on: below `FEWEST` clusters,
-where all are equal (then, if they lie at an end, by the exact binomial bound of Clopper and Pearson
-1934), or where so few contribute that their effective number (sum of e^2)^2 / sum of e^4 is below
-`CONTRIBUTING` (an eighth of all, of few). Interval, p, equivalence, minimum detectable effect and
-ranks all invert one statistic, (centre - null) / error with Student's t: they cannot disagree.
+A judge's errors are rare, and a small sample may hold none: t then claims certainty. So the
+conservative interval adds a pseudo-cluster of average share 1 / G at each end of the measure's
+range, where docs/statistics.md says. Interval, p, equivalence, minimum detectable effect and ranks
+all invert one statistic, (centre - null) / error with Student's t.
 
-Clusters that cross (texts × judges) have V_1 + V_2 - V_12 (Cameron, Gelbach and Miller 2011), with
-the degrees of freedom of the way that has the fewest clusters.
+Clusters that cross (texts × judges) have V_1 + V_2 - V_12 (Cameron, Gelbach and Miller 2011).
 
 Figures of different kinds of judgement (the worlds of truth and lie; two rows) are strata: shares
 and clusters are counted within each, and the stratum of the fewest gives the degrees of freedom.

@@ -1,15 +1,8 @@
 """Power analysis of a comparison: questions needed, and the minimum detectable effect.
 
-Miller (2024, arXiv:2411.00640), section 5. For two rows, v is the variance of a question's measured
-difference. With z the quantiles of the normal distribution and d the difference to detect
-
-    n = (z of alpha / 2 + z of power)^2 v / d^2
-
-times the design effect if questions come in clusters; with t instead of z for few clusters.
-
-With `ends` the guard (`inference`) stands in for t where it does in a report. It has a
-pseudo-cluster at each end of the range: for few clusters these, not the spread, decide what it can
-find.
+Miller (2024, arXiv:2411.00640), section 5; docs/statistics.md has the formula. With `ends` the
+conservative interval (`inference`) stands in for t where it does in a report: for few clusters its
+pseudo-clusters, not the spread, decide what it can find.
 """
 
 import math
