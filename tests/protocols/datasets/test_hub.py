@@ -28,9 +28,9 @@ protocols: {naive_judge: }
 """
 
 
-def table(start: str) -> bytes:
+def table(start: str, **more: str) -> bytes:
     rows = [
-        {"question": f"{start} {n}?", "options": ["red", "blue", f"{n}"], "answer": "C"}
+        {"question": f"{start} {n}?", "options": ["red", "blue", f"{n}"], "answer": "C", **more}
         for n in range(6)
     ]
     out = io.BytesIO()
@@ -51,6 +51,7 @@ class Hub:
                 ("several", "Who", ("easy", "hard")),
             )
         }
+        self.files["texts"] = {"test.parquet": table("Why", article="A text.")}
 
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
         commit = next((key for key in self.files if key in path), self.head)
@@ -133,6 +134,7 @@ def test_a_data_set_that_the_hub_lacks_is_refused(hub):
     for name, setting, fault in (
         ("none", "split=test", "lab/none: cannot be had from the Hub"),
         ("quiz", "revision=several", "config: which of easy, hard?"),
+        ("quiz", "revision=texts", "fits mmlu_pro, which does not read 'article'"),
         ("quiz", "split=dev", "has no table for the split 'dev'"),
         ("quiz", "columns=mmlu_max", "unknown form 'mmlu_max': choose from boolq,"),
         ("quiz", mapped, "no column 'colours'; the columns are: question, options"),
