@@ -340,9 +340,9 @@ def frontier_finding(
         ],
         points,
         (
-            f"{problems} problems that all rows have. On the frontier: no row is as good at a "
-            "lower cost, or better at the same; costs have no interval.",
-            "beaten: one that costs no more is better, with p below 0.05 in the family of all "
+            f"{problems} problems that all rows have. On the frontier: no row of the same judge is "
+            "as good at a lower cost, or better at the same; costs have no interval.",
+            "beaten: another that costs no more is better, with p below 0.05 in the family of all "
             "such pairs.",
         ),
         chart=frontier_chart(f"{title} {per_problem}", f"{unit} {per_problem}", measure, points),
@@ -368,8 +368,8 @@ class Frontier(Analysis):
 
     title = "Frontier of cost"
     lead = (
-        "Up: how good each row is. Right: its cost per problem. On the frontier, no other row is "
-        "as good at a lower cost."
+        "Up: how good each row is. Right: its cost per problem. On the frontier, no row of the "
+        "same judge is as good at a lower cost."
     )
 
     axis: CostAxis | None = flag(

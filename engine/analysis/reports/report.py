@@ -92,8 +92,12 @@ def notes_of(results: Results) -> Iterable[str]:
             "judgements."
         )
     least, most = results.answers
-    if least < most:
-        yield f"Problems with more answers weigh more: {least} to {most} answers."
+    if most > 2:
+        few = f"{least} to {most}" if least < most else most
+        yield (
+            f"With k answers ({few} here), one of them true, ASD is (2 - 2/k) × (score for the "
+            "truth - mean score for a lie)."
+        )
     yield from (f"Replies: {line}." for line in results.origins)
     if results.prompts:
         yield f"Prompts: {results.prompts}."
