@@ -8,7 +8,7 @@ from math import isnan
 import numpy as np
 from markupsafe import Markup
 
-from ....protocols.scores import RANGES, TIE
+from ....protocols.scores import TIE
 from ...analysis.compared import Compared, comparison_finding
 from ...analysis.comparison import BY_DEFAULT, compare_rows
 from ...analysis.differences import ChangedProblem
@@ -66,8 +66,7 @@ def state_name(state: int) -> str:
 
 
 def map_page(run: RunReader, links: Links, query: PageQuery) -> str:
-    """ASD of every problem under every row: problems from the hardest, rows by mechanism and from
-    the best."""
+    """ASD of every problem under every row: hardest problems first, best rows first."""
     completed = read_rows(run)
     values = completed.asd_by_problem(query.score)
     problems, rows = ordered_by_mean(values)
@@ -75,7 +74,6 @@ def map_page(run: RunReader, links: Links, query: PageQuery) -> str:
     # By mechanism, the one with the best row first.
     bands = Counter(kinds[n] for n in rows)
     rows.sort(key=lambda n: [*bands].index(kinds[n]))
-    low, high = RANGES[query.score]
     fields, states = (np.nan_to_num(values) * 100).round(), field_states(completed, values)
     names = completed.names
     data = {
@@ -84,7 +82,7 @@ def map_page(run: RunReader, links: Links, query: PageQuery) -> str:
         "bands": [(printable(kind), count) for kind, count in bands.items()],
         "fields": fields.astype(int)[problems][:, rows].tolist(),
         "states": states[problems][:, rows].tolist(),
-        "most": 100 * min(high - low, float(np.nanmax(np.abs(values), initial=1.0))),
+        "most": 100 * float(np.nanmax(np.abs(values), initial=1.0)),
         "links": readings_of(run, links),
         "numbers": [problems, rows],
     }

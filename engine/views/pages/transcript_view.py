@@ -228,8 +228,7 @@ class TranscriptView:
 
     @property
     def lines(self) -> list[tuple[TurnView | None, ...]]:
-        """The turns of all worlds, side by side. A failed world has one line more, for its
-        failure."""
+        """The turns of all worlds, side by side. A failed world has one line more."""
         longest = max(len(world.turns) + (world.failure is not None) for world in self.worlds)
         return [
             tuple(world.turns[n] if n < len(world.turns) else None for world in self.worlds)
