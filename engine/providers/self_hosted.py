@@ -236,8 +236,8 @@ async def self_hosted_server(address: str, environment: Mapping[str, str]) -> Se
         models, status = [], exc.status
     if status in (401, 403):
         raise UsageError(
-            f"--local {address}: the server wants a key ({status}); put it into "
-            "COMPATIBLE_OWN_API_KEY, in the environment or in .env"
+            f"--local {address}: the server {'refuses the' if settings.key else 'wants a'} key "
+            f"({status}); put its key into COMPATIBLE_OWN_API_KEY, in the environment or in .env"
         )
     if not models:
         raise UsageError(

@@ -20,7 +20,7 @@ from ...protocols.judges.case import Shot
 from ...protocols.judges.judge import Judge
 from ...protocols.prompts.prompt_set import PromptError, PromptSet, default_prompts
 from ...protocols.protocol import Protocol
-from ...protocols.settings import PARAMETERS, Count, CountFromZero, check_ranges
+from ...protocols.settings import PARAMETERS, Count, CountFromZero, check_ranges, unknown
 from ..errors import UsageError
 from ..providers.capabilities import Endpoint, missing_abilities, takes_temperature, thinking_effort
 from ..providers.catalogue import entry, provider_of
@@ -296,12 +296,10 @@ def _check_calls(node: Node, point: RoleSettings) -> None:
         check_parameters(node, point)
         return
     by = simulation()
-    names = [*(by.presets if by else ()), *Node.section(node.document, "models").settings()]
+    names = {**(by.presets if by else {}), **Node.section(node.document, "models").settings()}
     if model not in names:
-        raise node.child("model", model).fault(
-            f"unknown simulated model {model!r}",
-            f"describe it under 'models', or choose from {', '.join(names)}",
-        )
+        fault = unknown("simulated model", model, names)
+        raise node.child("model", model).fault(fault, "or describe it under 'models'")
 
 
 def _roles(node: Node) -> Iterator[Node]:
