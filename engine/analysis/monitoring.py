@@ -220,8 +220,7 @@ def _of_samples(
     attacks: Collection[str],
     clusters: Mapping[str, Sequence[Scored]],
 ) -> MonitorScores:
-    """The mean over epochs of each sample, by class. clusters: the samples by cluster; {} for
-    none."""
+    """The mean over epochs of each sample, by class. clusters: samples by cluster, or {}."""
     means = sample_means(samples)
 
     def of_class(attack: bool) -> ClassScores | None:

@@ -205,8 +205,7 @@ class Directory:
             raise self._document.fault(naming(self._document, provider), str(exc)) from None
 
     def connections_of(self, provider: str) -> int:
-        """Maximum connections to a provider: the sweep file's, else the total concurrency of its
-        models."""
+        """Maximum connections to a provider: the sweep file's, else its models' total."""
         if (connections := self.stated(provider).connections) is not None:
             return connections
         width = sum(

@@ -68,8 +68,7 @@ class SelfHostedServers:
             watch.cancel()
 
     async def _watch(self, model: str, limiter: RateLimiter) -> None:
-        """Query the load until the server states none. Without an answer it may be busy: ask
-        again."""
+        """Query the load until the server states none. If busy, ask again."""
         was_stated, silent = False, 0
         while True:
             await asyncio.sleep(LOAD_SECONDS)

@@ -107,8 +107,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
 
     def ask(self, target: Target, body: bytes, deadline: float, about: str = "") -> Answer:
-        """Send a request. The answer fails with an EngineError, at the latest after `deadline`
-        seconds."""
+        """Send a request. The answer fails with an EngineError after `deadline` seconds."""
         self._answer = answer = Answer(loop=self._loop)
         answer.connection = self
         self._begun = self.size = 0

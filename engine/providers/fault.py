@@ -373,8 +373,7 @@ def stated_seconds(
 
 
 def spent_resets(names: Iterable[str], headers: Mapping[str, str]) -> float:
-    """The longest of these resets, in seconds; only of spent limits, if any is known to be
-    spent."""
+    """The longest of these resets, in seconds; only of spent limits, if any is known."""
     resets = {name: stated_seconds(headers[name], headers) or 0.0 for name in names}
     remaining = {
         name: _number(headers.get(name.replace("reset", "remaining"), "")) for name in resets

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     import httpx2
 
 _RAMP = 64
-"""Maximum connections being opened at one time: a thousand simultaneous handshakes would all time
-out."""
+"""Maximum connections being opened at a time: a thousand handshakes would all time out."""
 _OPENING_SECONDS = 60.0
 """Maximum seconds to open a connection, unless the deadline is shorter."""
 _GZIP = b"\x1f\x8b"
@@ -172,8 +171,7 @@ class HttpClient(Owner):
         return Unreachable(f"{self._source}: the run stops before this call has left")
 
     async def _wrong_with(self, target: Target, failure: Exception) -> str:
-        """The fault of the base URL; empty if it is right. Diagnosed once, by the first failing
-        call."""
+        """The fault of the base URL; empty if it is right. Diagnosed by the first failing call."""
         async with self._diagnosing:
             if self._mixed_up is None:
                 self._mixed_up = await mix_up(target, failure)

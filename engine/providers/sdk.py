@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     Client: TypeAlias = AsyncOpenAI | AsyncAnthropic | AsyncAnthropicBedrock | AsyncAnthropicVertex
 
 
-def load_clients() -> None:
-    """Import the clients now, so that the first call is not delayed by about a second."""
-    importlib.import_module("openai")
-    importlib.import_module("anthropic")
+def load_clients(*providers: str) -> None:
+    """Import the clients of these providers now: the first call would be a second late."""
+    for provider in {"openai", "azure", *_CREDENTIALS}.intersection(providers):
+        importlib.import_module("anthropic" if provider in _CREDENTIALS else "openai")
 
 
 AZURE_PATH = "/openai/v1"

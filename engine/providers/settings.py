@@ -62,8 +62,7 @@ class Settings:
     """Its name in front of a model's name: `openai`, `compatible/lab`."""
     base_url: str
     identity: str
-    """Part of a store key, after the call's address: replies are reused only within one
-    identity."""
+    """Part of a store key, after the address: replies are reused only within one identity."""
     vendors_own: bool = False
     """Whether this is the vendor's own endpoint, not a proxy, rehearsal or user's server."""
     key: str = field(default="", repr=False)
@@ -87,11 +86,9 @@ class Settings:
     on_mixed: Callable[[str, tuple[str, ...]], None] | None = field(
         default=None, repr=False, compare=False
     )
-    """Called with the provider's name and the addresses of calls whose replies it may have mixed
-    up."""
+    """Called with the provider's name and the addresses of calls whose replies may be mixed up."""
     refused: str = ""
-    """Why sending is refused: a file next to the sweep would redirect a key, or store replies as a
-    vendor's."""
+    """Why sending is refused: a file would redirect a key, or store replies as a vendor's."""
 
     def option(self, name: str) -> str:
         """The value of an option; empty if not set."""

@@ -25,8 +25,7 @@ MAX_CELLS = 50_000_000
 """Maximum size of a sweep; a run keeps eight bytes of memory for each cell."""
 
 NAIVE_JUDGE = "NaiveJudge"
-"""Name of the class of protocols in which nobody speaks: importing it takes longer than reading a
-grid."""
+"""Name of the class of protocols in which nobody speaks: it is slower to import than a grid."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ PYTHON_MARK = "# This run was started from Python"
 """First line of the file that stands in for the sweep file in runs started from Python."""
 
 PARTS_PREFIX = "protocols"
-"""Prefix of the name of each built-in part of a protocol. It is stored in run folders, so it must
-not change."""
+"""Prefix of the name of each built-in part of a protocol. Run folders store it."""
 
 JSON_OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 

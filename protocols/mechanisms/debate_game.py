@@ -52,8 +52,7 @@ class Subgame:
     drawn: float
     """The mean belief if both sides choose drafts at random."""
     first_chooses: float
-    """The belief if the first answer's side chooses its best drafts, and the other side chooses at
-    random."""
+    """The belief if the first answer's side plays its best drafts against random ones."""
     second_chooses: float
     """The belief if the other side chooses, and the first answer's side is random."""
     judged: bool = True

@@ -102,8 +102,7 @@ class BatchJournal:
         return {m: batch for m, batch in self.pending.items() if m not in self.ids}
 
     def file(self, mark: str, suffix: str = "calls") -> Path:
-        """The calls of a batch as canonical JSON, one per line. suffix: `packing` until the request
-        may leave."""
+        """The calls of a batch as JSON lines. suffix: `packing` until the request may leave."""
         return self.folder / f"{mark}.{suffix}"
 
     def send(self, batch: Batch) -> None:

@@ -26,8 +26,7 @@ from ...sweep.sweep import dataclasses_in
 PROBS = "oversight_probs"
 """Key of the verdict in a sample's store: a probability for each answer."""
 ROLE = "role/"
-"""Prefix of a model's name by role: `role/judge` is the model of `--model-role judge=…`, or of the
-evaluation."""
+"""Prefix of a model's name by role, of `--model-role judge=…` or else of the evaluation."""
 OUTCOMES: dict[str, Outcome] = {
     "max_tokens": "truncated",
     "model_length": "truncated",

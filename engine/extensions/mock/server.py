@@ -133,8 +133,7 @@ _WORD = Contents("word", agrees=True)
 
 
 def filler(call: Call) -> Reply:
-    """60 words; or, where a call asks for it, JSON of its schema, a label with logprobs, or a tool
-    call."""
+    """60 words; or JSON of its schema, a label with logprobs, or a tool call, as asked."""
     prompt = call.messages[-1].text if call.messages else ""
     if call.tools and f"Call the tool {call.tools[0].name}" in prompt:
         tool = call.tools[0]

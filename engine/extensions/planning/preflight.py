@@ -239,7 +239,7 @@ async def _provider(
     findings.append(PreflightResult(provider, True, f"its address is {reached.base_url}"))
     header_limits: dict[str, HeaderLimits] = {}
     # Before the first request, whose time is told.
-    load_clients()
+    load_clients(provider)
     client = connect(reached, header_limits.__setitem__)
     try:
         async with asyncio.TaskGroup() as group:
@@ -353,7 +353,7 @@ def _mend(exc: EngineError) -> str:
 _ADVICE: Mapping[type[EngineError], str] = {
     Unreachable: "is it running, and is its base URL right?",
     ProviderDown: "is it running, and is its base URL right?",
-    OutcomeUnknown: "it was reached, but gave no answer; ask again",
+    OutcomeUnknown: "it was reached, but gave no answer; ask again, or correct its base URL",
     QuotaExhausted: "pay, raise the limit, or wait for the next month",
     RateLimited: "wait a minute",
 }
@@ -415,8 +415,7 @@ async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[Pref
 
 
 def _lines(findings: Iterable[PreflightResult], wrong: str) -> Iterator[str]:
-    """The findings, grouped by subject, a single one on its line. wrong: the mark of one that is
-    not fine."""
+    """The findings, grouped by subject, a single one on its line. wrong: the mark of a fault."""
     for about, group in groupby(findings, key=lambda finding: finding.about):
         results = list(group)
         name = f"{about}: " if len(results) == 1 else ""

@@ -94,7 +94,7 @@ def rehearse(
     from ...providers.sdk import load_clients
 
     # On a fast clock the import would count as many seconds, and deadlines would pass.
-    load_clients()
+    load_clients("openai", "anthropic")
     with serving(flags) as url:
         rehearsed, halt = _rehearsed(file, url, profile, speed, settings)
     if as_json:

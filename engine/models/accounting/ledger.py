@@ -124,8 +124,7 @@ class UsageTotals:
     at_risk: float = 0.0
     """Maximum dollars of the requests in flight."""
     accounts_added: int = 0
-    """Number of accounts added as a whole. Each line of them counts as a
-    request."""
+    """Number of accounts added as a whole. Each line counts as a request."""
     latency: Latency = field(default_factory=Latency)
     """Latency of the replies; unsaved replies of a killed process are missing."""
     unstated: float = 0.0

@@ -85,8 +85,7 @@ class Price:
         return self.beyond if self.beyond is not None and input_tokens > self.above else self
 
     def cost(self, usage: Usage, calls: float = 1) -> float:
-        """Dollars for the billed tokens of one call, or of several with prompts of similar
-        length."""
+        """Dollars for the billed tokens of one call, or of several with similar prompts."""
         price = self if self.beyond is None else self.of(usage.input_tokens / calls)
         fresh = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
         return (
@@ -127,8 +126,7 @@ class PriceList:
         return PriceList({**self.models, **behind}) if behind else self
 
     def tiered(self, used: Mapping[str, Collection[str]]) -> "PriceList":
-        """The list with the price of the most expensive service tier in use; none if its factor is
-        unknown."""
+        """The list with the price of the most expensive service tier in use; none if unknown."""
         prices: dict[str, Price | None] = {}
         for name, tiers in used.items():
             if (price := self.find(name)) is not None and price.output:

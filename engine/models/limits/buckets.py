@@ -39,8 +39,7 @@ class Limits:
                 raise ValueError(f"{field.name}: {value} is not a positive number")
 
     def part(self, sharers: int) -> "Limits":
-        """An equal part of these limits for one of several processes; at least one call at a
-        time."""
+        """An equal part of these limits for one of several processes; at least one call."""
         if sharers == 1:
             return self
         parts: dict[str, Any] = {

@@ -46,8 +46,7 @@ class AdaptiveConcurrency:
         self._goal = self._ceiling
         self._cut_at = -1.0
         self._regain = 0.0
-        """The width before refusals narrowed it; below it, each round of answers doubles the
-        width."""
+        """The width before refusals narrowed it; below it, each round doubles the width."""
         self._widening = 0
         """Answers that may still widen: one per slot since all slots were taken."""
 
@@ -76,8 +75,7 @@ class AdaptiveConcurrency:
             self.width = self._goal = self._ceiling
 
     def overloaded(self, sent: float, now: float) -> None:
-        """A call sent at `sent` met an overloaded server (loop times, s): narrow, once per
-        round."""
+        """A call sent at `sent` (loop time, s) met an overloaded server: narrow once per round."""
         if sent < self._cut_at:
             return
         self._narrow(CUT, self._least)

@@ -246,7 +246,7 @@ def _caveats(lines: Iterable[str]) -> None:
 
 WHEN: Mapping[type[Halt], str] = {
     QuotaExhausted: "when the quota is back",
-    AuthenticationFailed: "when the key is right",
+    AuthenticationFailed: "when the key is right (oversight doctor names its variable)",
     KeyEchoed: "with a new key",
     BudgetReached: "with a higher cap",
     **dict.fromkeys((StoreFailed, AllRefused, OutOfMemory, RowsPaused), "when that is put right"),

@@ -18,7 +18,7 @@ from ..naming import run_named
 from ..output import say, show
 
 PORT = 7720
-SAID_EVERY = 500
+SAID_EVERY = 50
 """Transcripts between two lines of progress."""
 
 
