@@ -19,9 +19,12 @@ def main() -> None:
     # event loop, and the last digit of a sum would depend on the number of cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(LOADING)
-    # A terminal may lack a character: a replaced one is better than no output.
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+    # A terminal may lack a character: a replaced one is better than no output. A service may close
+    # the streams: their numbers must not go to files of a run.
+    for name in ("stdout", "stderr"):
+        if (stream := getattr(sys, name)) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     from .views.cli.group import main
 

@@ -67,6 +67,14 @@ def test_a_limit_on_the_size_of_files_stops_a_run_that_can_go_on(place, command,
     assert len(written(place / "run").splitlines()) == 40
 
 
+def test_a_run_needs_no_open_streams(place):
+    line = [sys.executable, "-m", "oversight", *RUN]
+    variables = environment({"OVERSIGHT_STORE": str(place / "store")})
+    closed = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *line]
+    assert subprocess.run(closed, cwd=place, env=variables, check=False).returncode == 0
+    assert len(written(place / "run").splitlines()) == 40
+
+
 def test_a_run_and_all_that_read_it_do_with_little_memory(place):
     for line in LINES:
         ran = run_with("RLIMIT_AS", 1_500_000 * 1024, place, *line.split())
