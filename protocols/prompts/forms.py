@@ -137,6 +137,7 @@ class _Walk(Generic[_Read]):
         self.kept: list[list[_Read]] = []
         self.is_fenced = False
         self._group: list[_Read] = []
+        self._unclear: list[_Read] = []
         self._is_own = self._may_go_on = True
         """Of the group: whether it is the reply's own, also if prose follows."""
         self._above: str = ""
@@ -182,8 +183,15 @@ class _Walk(Generic[_Read]):
     def close(self, line: str = "", follows: bool = False) -> None:
         """End the group. line: the prose behind it; follows: whether anything does."""
         is_own = self._is_own and (self._may_go_on or not follows)
-        if self._group and is_own and not (line and takes_back(line)):
-            self.kept.append(self._group)
+        if self._group and not (line and takes_back(line)):
+            # Two groups under unclear headings may be two persons': neither replaces the other.
+            if self._above == "unclear":
+                self._unclear += self._group
+                self._group = self._unclear
+                if is_own and self.kept and self.kept[-1] is not self._group:
+                    self._group += self.kept.pop()
+            if is_own and not (self.kept and self.kept[-1] is self._group):
+                self.kept.append(self._group)
         self._group = []
 
 

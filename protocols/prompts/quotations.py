@@ -57,7 +57,8 @@ _OWN = _set(
     "likelihoods estimate estimates assessment judgment judgement conclusion decision evaluation "
     "confidence credence credences belief beliefs opinion odds final result distribution analysis "
     "numbers breakdown format output overall summary balance bottom conclude so thus therefore "
-    "hence form json here here's now together posterior updated updating"
+    "hence form json here here's now together posterior updated updating reflection correction "
+    "revised reconsidered"
 )
 _ANOTHER = _set("prior priors initial initially earlier previously originally started base")
 """Words for beliefs other than the verdict."""
@@ -138,7 +139,9 @@ def introduction(line: str) -> Introduction:
     if not _OWN.isdisjoint(last):
         return "own"
     # A single letter before a colon is a label.
-    is_label = line.endswith(COLONS) and any([len(word) == 1 and word.isalpha() for word in last])
+    is_label = line.endswith(COLONS) and any(
+        [len(word) == 1 and "a" <= word <= "z" for word in last]
+    )
     return "others" if is_label else "unclear"
 
 
