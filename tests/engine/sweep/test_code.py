@@ -177,6 +177,33 @@ def test_rows_of_own_code_read_the_prompts_of_their_set(tmp_path):
     assert len(rows) == 4 and len({row.reads for row in rows}) == 2
 
 
+JUDGE = """
+from dataclasses import dataclass
+from oversight.protocols import StatedJudge
+
+@dataclass(frozen=True)
+class Own(StatedJudge):
+    pass
+"""
+
+
+def test_two_files_of_one_name_both_count(tmp_path):
+    sweep_text = f"{ONE_PROBLEM.replace('sim/judge', '{kind: b/own.py:Own, model: sim/judge}')}"
+    (tmp_path / "sweep.yaml").write_text(f"{sweep_text}protocols: a/own.py:First\n")
+
+    def digest_of(protocol: str, judge: str) -> str:
+        for folder, text in (("a", protocol), ("b", judge)):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            (tmp_path / folder / "own.py").write_text(text)
+        (code,) = row_codes(read_sweep_file(tmp_path / "sweep.yaml").sweep({}).rows).values()
+        assert "own.py" in code.parts
+        return code.digest
+
+    edits = [(OWN, JUDGE), (f"{OWN}\nX = 1\n", JUDGE), (OWN, f"{JUDGE}\nX = 1\n")]
+    assert len({digest_of(*texts) for texts in edits}) == 3
+    assert digest_of(OWN, JUDGE) == digest_of(f"{OWN}# A note.\n", JUDGE)
+
+
 LAB = {
     "__init__.py": "",
     "first.py": "from lab_of_ones_own import settings\n"

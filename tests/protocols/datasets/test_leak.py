@@ -18,11 +18,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from oversight.protocols.datasets.gsm8k import MOST_LEAN, Gsm8k
-from oversight.protocols.datasets.leak import (
-    RuleAccuracy,
-    leakage_check,
-    power,
-)  # fmt: skip
+from oversight.protocols.datasets.leak import LeakageCheck, RuleAccuracy, leakage_check, power
 from oversight.protocols.datasets.solution import number, number_text, steps
 from oversight.protocols.question import Problem, labelled, randomness
 from tests.protocols.datasets.published import PUBLISHED, SAMPLE, gate, loaded, needs_published
@@ -105,9 +101,11 @@ def test_power_and_intervals_follow_their_formulas():
         roots = np.roots([1 + z * z / n, -(2 * hits / n + z * z / n), (hits / n) ** 2])
         return min(roots), max(roots)
 
-    for n, tell in ((50, 0.1), (100, 0.15), (4000, 0.02), (4000, 0.04)):
+    for n, tell in ((10, 0.4), (12, 0.5), (50, 0.1), (100, 0.15), (4000, 0.02), (4000, 0.04)):
         least = next(k for k in range(n + 1) if k > 0.53 * n and ends(k, n)[0] > 1 / 2)
         assert power(n, tell) == pytest.approx(binom.sf(least - 1, n, 1 / 2 + tell), abs=1e-9)
+    # Of 10 problems only a rule that is right on all is found: (1/2 + .43)^10 < 1/2 < .94^10.
+    assert [LeakageCheck(n, ()).unseen for n in (3, 10)] == [50, 43]
     # Of 50 problems, 40 are told apart and 30 of those rightly; the other 10 are even odds.
     pairs_of = [[("longer", "", v), ("long", "", -v)] for v in [1.0] * 30 + [-1.0] * 10]
     pairs_of += [[("even", "", 1.0), ("odds", "", -1.0)]] * 10

@@ -190,8 +190,9 @@ def written_study(folder: Path) -> Path:
         beliefs = [{"round": n, "probs": [1 - p, p]} for n, p in numbers]
         return {"conversation": "c1", "judge": judge, "beliefs": beliefs}
 
+    moon = ROWS["MOON"] | {"graded": True, "answers": [ANSWERS[0], ANSWERS[1] | {"flaw": "x"}]}
     for name, rows in {
-        "problems": [ROWS["MOON"] | {"graded": True}],
+        "problems": [moon],
         "sources": [{"id": "s", "text": "The moon is round."}],
         "conversations": [debate | {"turns": turns}, advice | {"included": False}],
         "judgements": [
@@ -235,7 +236,7 @@ NAMES = {
     },
     **PUBLISHED,
     **{"ARC": ARC, "json": json, "gzip": gzip, "ANSWER_YES": ANSWER_YES, "ANSWER_NO": ANSWER_NO},
-    **{"JsonLines": JsonLines, "STORY": STORY, **GIVEN},
+    **{"JsonLines": JsonLines, "Study": Study, "STORY": STORY, **GIVEN},
     **dict(zip(("YES", "NO"), ANSWERS, strict=True)),
     "rows": lambda data: [f"{n} {row.name}" for n, row in strict(each_row("d.jsonl", data, Line))],
     "records": lambda data: [f"{n} {row}" for n, row in csv_rows("d.csv", data)],
@@ -430,7 +431,7 @@ async def test_a_study_is_read_as_asked_and_run_in_its_original_worlds(study):
     assert [debate.values, advice.values] == [(-1, 1), (1, -1)] and debate.question.graded
     assert debate.question.passage == "The moon is round." and best(advice) == best(debate) == "yes"
     assert Study(str(study), setting="advice", excluded=True).load()[0].id == "c2"
-    assert debate.group == advice.group == "s"
+    assert debate.group == advice.group == "s" and debate.flaws == advice.flaws == ()
     timed = NaiveJudge(PublishedJudge("timed"))
     assert [v.probs for v in await timed.worlds(debate, Scripted(str))] == [(0.5, 0.5)] * 2
     with pytest.raises(NotRun, match="nobody judged this conversation timed"):

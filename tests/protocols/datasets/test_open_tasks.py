@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from oversight.protocols import Agent, Unreadable
-from oversight.protocols.datasets.checkers import Checker, Grade
+from oversight.protocols.datasets.checkers import NEITHER, Checker, Grade
 from oversight.protocols.datasets.jsonl import jsonl, problems
 from oversight.protocols.datasets.open_tasks import (
     Graded,
@@ -69,11 +69,32 @@ def written(place: Path, *rows: object) -> Path:
     return file
 
 
-async def test_a_reference_that_its_checker_does_not_grade_right_is_refused(tmp_path):
-    row = {"question": "?", "answer": 3, "reference": "4"}
-    tasks = read_tasks(written(tmp_path, row), Checker("numeric"))
-    with pytest.raises(DatasetError, match=r"jsonl:1: reference: .* is graded wrong"):
+@pytest.mark.parametrize(
+    ("reference", "grade"), [("4", "wrong"), ("many", "the answer states no number")]
+)
+async def test_a_reference_that_its_checker_does_not_grade_right_is_refused(
+    tmp_path, reference, grade
+):
+    row = {"question": "?", "answer": 3, "reference": reference}
+    rows = [{"question": "1?", "answer": 2, "reference": "It is\nA: 2.0"}, row, {**row, "id": "x"}]
+    tasks = read_tasks(written(tmp_path, *rows), Checker("numeric"))
+    with pytest.raises(DatasetError, match=rf"jsonl:2: reference: tasks-2: .* is graded {grade};"):
         await check_references(tasks, Checker("numeric"), "tasks.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("right", "labels"),
+    [
+        (True, (1, 1.0, True, "1", "1.0", "true", " Right", "CORRECT")),
+        (False, (0, 0.0, False, "0", "0.0", "False", "wrong ", "Incorrect")),
+        (None, (None, "", 2, 0.5, -1, "yes", "unsure", math.nan)),
+    ],
+)
+async def test_the_grade_of_somebody_else_is_read_in_every_common_notation(right, labels):
+    checker = Checker("label", "grade")
+    for label in labels:
+        grade = await checker.grade("any answer", checker.truth(label), {})
+        assert grade == (right, "" if right is not None else NEITHER), label
 
 
 CRATES = Task("crates", OpenQuestion("How many jars?", ()), "48", {}, "crates")

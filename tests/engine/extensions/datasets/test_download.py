@@ -1,20 +1,18 @@
-"""Downloads over loopback: checked, and put in place whole or not at all."""
+"""Downloads: checked, and put in place whole or not at all."""
 
 import asyncio
 import hashlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 
 from oversight.engine.errors import DownloadError
 from oversight.engine.extensions.datasets.checking import download
 from oversight.engine.sweep.named_files import originals
-from tests.answering import answering
 from tests.lines import http, listening
-
-pytestmark = pytest.mark.wire
 
 WHOLE = bytes(range(256)) * 2048
 SHA = hashlib.sha256(WHOLE).hexdigest()
@@ -22,11 +20,21 @@ FILES = {"file.bin": WHOLE, "dev.jsonl": b"{}\n", "train.jsonl": b"{}\n{}\n", "t
 
 
 @pytest.fixture
-def host() -> Iterator[str]:
-    with answering(
-        lambda request: (200, FILES[name]) if (name := request.path[1:]) in FILES else (404, b"")
-    ) as (url, _):
-        yield url
+def host(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A mirror, whose old address leads to the new one."""
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        *folders, name = request.url.path.split("/")
+        if "old" in folders:
+            return httpx2.Response(302, headers={"location": f"https://mirror/{name}"})
+        return httpx2.Response(200, content=FILES[name]) if name in FILES else httpx2.Response(404)
+
+    def get(url: str, **options: Any) -> httpx2.Response:
+        with httpx2.Client(transport=httpx2.MockTransport(answer), **options) as client:
+            return client.get(url)
+
+    monkeypatch.setattr(httpx2, "get", get)
+    return "https://mirror"
 
 
 def left(folder: Path) -> list[str]:
@@ -37,8 +45,10 @@ def test_a_file_comes_whole_with_its_checksum_and_nothing_else_stays(host, tmp_p
     path = tmp_path / "deep" / "file.bin"
     assert download(f"{host}/file.bin", path) == SHA and path.read_bytes() == WHOLE
     assert left(path.parent) == ["file.bin"]
+    assert download(f"{host}/old/file.bin", tmp_path / "moved.bin", sha256=SHA) == SHA
 
 
+@pytest.mark.wire
 async def test_a_cut_connection_leaves_nothing_behind(tmp_path):
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -66,6 +76,7 @@ def test_a_missing_or_different_file_leaves_nothing(host, tmp_path, name, place,
     assert left(tmp_path) == ["taken"]
 
 
+@pytest.mark.wire
 def test_an_existing_file_is_not_fetched_again_and_never_replaced(tmp_path):
     path, nowhere = tmp_path / "file.bin", "http://127.0.0.1:9/file.bin"
     with pytest.raises(DownloadError, match="nothing was kept"):
@@ -78,13 +89,13 @@ def test_an_existing_file_is_not_fetched_again_and_never_replaced(tmp_path):
     assert path.read_bytes() == b"other"
 
 
-def test_fetch_takes_every_file_with_its_checksum_and_reader(host, tmp_path, monkeypatch, command):
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+def test_fetch_takes_every_file_with_its_checksum_and_reader(host, tmp_path, command):
     result = command("dataset", "fetch", "boolq", "-o", str(tmp_path / "b"), "--from", f"{host}/")
     assert (result.code, left(tmp_path / "b")) == (0, ["dev.jsonl", "train.jsonl"])
     digest = hashlib.sha256(b"{}\n").hexdigest()
     assert f"sha256 {digest}, its authors publish none to compare" in result.err
     assert "licence: CC BY-SA 3.0" in result.err
+    assert "b/train.jsonl: 6 bytes" in result.err
     assert result.out == f"problems: {{boolq: {{path: {tmp_path / 'b'}/dev.jsonl}}}}\n"
     # A known checksum is held against a mirror.
     result = command("dataset", "fetch", "gsm8k", "-o", str(tmp_path / "g"), "--from", host)

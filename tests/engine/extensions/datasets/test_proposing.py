@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from hashlib import sha256 as sha256_of
 from pathlib import Path
 
 import pytest
@@ -138,7 +139,6 @@ def test_the_files_are_data_sets_and_the_same_command_pays_nothing(tasks, comman
     }
 
 
-@pytest.mark.wire
 def test_answers_are_graded_elsewhere_and_come_back_with_a_label(tasks, command: Command):
     words = ("dataset", "propose", "tasks.jsonl", "--agent", "sim/strong", "--checker", "none")
     assert command(*words, "-o", "texts.jsonl").code == 0
@@ -153,15 +153,58 @@ def test_answers_are_graded_elsewhere_and_come_back_with_a_label(tasks, command:
     assert result.code == 0, result.err
     assert "instructed right: graded right 5, wrong 0, ungraded 1" in result.err
     assert "many are ungraded: 1 × its grade is neither right nor wrong" in result.err
-    assert [one.id for one in JsonLines("q.jsonl").load(tasks.parent)] == [
-        f"t{n}" for n in range(1, 6)
+    assert "tasks with a pair: 5; without: all wrong 1" in result.err
+    files = [(tasks.parent / name).read_bytes() for name in ("graded.jsonl", "p.jsonl", "q.jsonl")]
+    known, digests = (
+        JsonLines("q.jsonl").load(tasks.parent),
+        [sha256_of(file).hexdigest() for file in files],
+    )
+    assert [one.id for one in known] == [f"t{n}" for n in range(1, 6)]
+    assert json.loads((tasks.parent / "p.about.json").read_text()) == {
+        "agent": None, "settings": None, "instructions": None, "repeats": None,
+        "checker": {"kind": "label", "column": "grade", "extract": None, "tolerance": 0.0},
+        "tasks": {"number": 12, "sha256": digests[0]},
+        "proposals": {"right": {"right": 5, "wrong": 0, "ungraded": 1},
+                      "fault": {"right": 0, "wrong": 6, "ungraded": 0}},
+        "p.jsonl": {"problems": 11, "sha256": digests[1]},
+        "q.jsonl": {"problems": 5, "sha256": digests[2]},
+    }  # fmt: skip
+
+
+def test_the_options_of_a_command_reach_the_proposals(tasks, command: Command):
+    words = ("dataset", "propose", "tasks.jsonl", "--agent", "sim/strong", "-o", "p.jsonl")
+    words += ("--instruct", "fault, right,fault", "--repeats", "3", "--limit", "2")
+    result = command(*words, "--checker", "none")
+    assert result.code == 0 and "p.jsonl: 12 proposals, not graded" in result.out
+    rows = [json.loads(line) for line in (tasks.parent / "p.jsonl").read_text().splitlines()]
+    names = [
+        (n, how, repeat) for n in range(2) for how in ("fault", "right") for repeat in range(3)
     ]
+    assert [row["id"] for row in rows] == [f"t{n}-{how}-{repeat}" for n, how, repeat in names]
+    for (n, how, _), row in zip(names, rows, strict=True):
+        assert (row["group"], row["question"], row["answer"]) == (
+            f"t{n}",
+            *list(TASKS[n].values())[1:],
+        )
+        assert row["proposal"] and bool(row["fault"]) == (how == "fault")
+    assert command(*words, "--checker", "none", "--instruct", " , ").code == 0
+    ids = [json.loads(line)["id"] for line in (tasks.parent / "p.jsonl").read_text().splitlines()]
+    assert len(ids) == 12 and ids[0] == "t0-right-0"
 
 
-@pytest.mark.wire
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
+        ("--agent sim/strong --repeats 0 -o p", 2, "--repeats"),
+        ("--agent sim/strong --repeats 1001 -o p", 2, "--repeats"),
+        ("--agent sim/strong --concurrency 0 -o p", 2, "--concurrency"),
+        ("--agent sim/strong --checker numeric --tolerance 1 -o p", 2, "--tolerance"),
+        ("--agent sim/strong --checker numeric --tolerance -0.1 -o p", 2, "--tolerance"),
+        ("--agent sim/strong --extract middle -o p", 2, "--extract"),
+        ("--agent sim/strong --question text -o p", 2, "no column 'text'"),
+        ("--agent sim/strong --checker chk.py:chek -o p", 2, "its import failed: AttributeError"),
+        ("--agent warm.yaml -o p", 2, "a proposer is one agent"),
+        ("--agent none.yaml -o p", 2, "file not found: none.yaml"),
         ("--agent sim/strong -o tasks.jsonl", 2, "must be three files"),
         ("--agent sim/strong -o p --pairs p", 2, "must be three files"),
         ("-o p", 2, "name either --agent, who writes, or --answers"),
@@ -176,10 +219,12 @@ def test_answers_are_graded_elsewhere_and_come_back_with_a_label(tasks, command:
         ("--agent best.yaml -o p", 2, "a proposer is one agent"),
         ("--agent two.yaml -o p", 2, "a proposer is one agent"),
         ("--agent sim/strong --checker numeric -o p", 1, "12 × the answer states no number"),
+        ("--answers id --checker numeric --tolerance 0.1 -o p", 1, "6 × the answer states no num"),
     ],
 )
 def test_wrong_input_is_refused_before_anything_is_written(tasks, command, words, code, message):
     (tasks.parent / "best.yaml").write_text("{model: sim/strong, best_of: 2}")
+    (tasks.parent / "warm.yaml").write_text("{model: sim/strong, temperature: [0, 1]}")
     (tasks.parent / "two.yaml").write_text("model: [sim/strong, sim/weak]")
     result = command("dataset", "propose", "tasks.jsonl", *words.split())
     assert (result.code, message in result.err) == (code, True), result.err
