@@ -232,7 +232,6 @@ def _parsed(
             line = VerdictLine.model_validate(row)
             labels = _labels(line)
             worlds, first = _worlds(line, labels)
-            # An empty name means none; otherwise all such lines would be one cluster.
             named = {name: name_of(str(getattr(line, name))) for name in KEYS}
             keys = {key: name for key, name in named.items() if name}
             keys["labels"] = json.dumps(labels)
@@ -269,8 +268,7 @@ def _named(row: dict[str, Any], columns: Mapping[str, str], strict: bool) -> dic
 
 
 def _plain(value: Any) -> Any:
-    """A field of a table: None if it is missing or marked so; 1.0 is 1, as of a column of whole
-    numbers with a gap."""
+    """A field of a table: None if it is missing or marked so; 1.0 is 1."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     blank = isinstance(value, str) and (not value.strip() or is_mark(value))

@@ -13,7 +13,7 @@ import unicodedata
 from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import product
 from typing import Annotated, Any, Literal, TypeVar
@@ -400,6 +400,7 @@ def optional_text(row: Mapping[str, Any], name: str) -> str:
     return "" if not text.strip() or is_mark(text) else text
 
 
+@lru_cache(4096)
 def name_of(text: str) -> str:
     """The name of a group or a judge; empty if it is blank or marks a missing value. Otherwise all
     rows without a name would be one cluster, and `Ann ` would be another judge."""
@@ -415,7 +416,8 @@ def is_missing(value: Any) -> bool:
 def table_data() -> Mapping[str, Any]:
     """What `protocols/data/forms.toml` says: marks of missing values, and published tables."""
     file = files("oversight.protocols").joinpath("data", "forms.toml")
-    return tomllib.loads(file.read_text("utf-8"))
+    tables = tomllib.loads(file.read_text("utf-8"))
+    return tables | {"missing": frozenset(tables["missing"])}
 
 
 def is_mark(text: str) -> bool:
