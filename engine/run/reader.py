@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 
+LARGE = 20_000
+"""Cells of a run that takes more than a second to read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -87,6 +90,12 @@ class RunReader:
     def manifest(self) -> Manifest:
         refuse_links_within(self.folder)
         return manifest_in(self.tables)
+
+    @cached_property
+    def notice(self) -> str:
+        """A line for users who wait until a large run is read; empty for others."""
+        cells = self.manifest.cells
+        return f"reading {cells:,} cells of {self.folder}" * (cells > LARGE)
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:

@@ -206,6 +206,20 @@ async def test_transcript_does_not_wait_for_pages_with_figures(small, client):
         reckoned.cancel()
 
 
+async def test_visitor_of_a_large_run_is_told_to_wait(small, monkeypatch, client):
+    monkeypatch.setattr("oversight.engine.run.reader.LARGE", 1)
+    async with PageServer(small).serving(0) as address:
+        monkeypatch.setattr(server, "PATIENCE", 0)
+        for path, status in (("", 200), ("/cost", 200), ("/measure/none", 404)):
+            url = f"{address}run/{small.name}{path}"
+            async with client.get(url) as answer:
+                assert (answer.status, answer.headers["Refresh"]) == (202, "0")
+                assert f" cells of {small}</h1>" in await answer.text()
+            code, page = await got(client, url)
+            assert (code, "<h1>reading" in page) == (status, False)
+        assert (await got(client, f"{address}run/{small.name}/map"))[0] == 202, "it is left behind"
+
+
 async def test_single_call_has_its_page(small, root, client):
     calls = f"{root}run/{small.name}/row/2/problem/1/calls"
     _, page = await got(client, calls)

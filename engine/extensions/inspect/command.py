@@ -5,10 +5,10 @@ from pathlib import Path
 
 from ...display.text import counted
 from ...run.listing import Parts
-from ...run.reader import RunReader, recorded
+from ...run.reader import recorded
 from ...system.settings import flag
 from ...views.cli.flags import RECORDED_STORE, SCORE, as_command, output
-from ...views.cli.naming import RUN
+from ...views.cli.naming import RUN, reader_of
 from ...views.cli.output import say
 
 
@@ -30,6 +30,6 @@ def command(
 
     opened = partial(recorded, run, store) if requests else None
     folder = output or run / "inspect"
-    files = write_logs(RunReader(run), parts, score, opened, folder)
+    files = write_logs(reader_of(run), parts, score, opened, folder)
     say(f"{counted(len(files), 'log')} in {folder}")
     say(f"read them: inspect view --log-dir {folder}")

@@ -11,11 +11,11 @@ from ...display.text import counted
 from ...errors import UsageError
 from ...providers.settings import environment
 from ...run.folders import RUNS
-from ...run.reader import RunReader, recorded
+from ...run.reader import recorded
 from ...system.settings import argument, flag
 from ...views.cli.exit_codes import ExitCode
 from ...views.cli.flags import JSON, OWN_SWEEP, RECORDED_STORE, as_command, output
-from ...views.cli.naming import RUN
+from ...views.cli.naming import RUN, reader_of
 from ...views.cli.output import say, show, show_json, show_line
 from .pack import make_pack, open_pack
 from .verifying import verify
@@ -42,7 +42,7 @@ def pack(
     requests and replies, by which others can replay the run. With --sweep it also holds the files
     of code that your sweep file names. All of it is searched for your keys. The same run gives the
     same bytes."""
-    reader = RunReader(run.resolve())
+    reader = reader_of(run.resolve())
     to = output or Path(f"{reader.name}{SUFFIX}")
     if to.suffix != SUFFIX:
         raise UsageError(f"-o {to}: the name of a pack must end in {SUFFIX}")

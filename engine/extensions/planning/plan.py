@@ -17,7 +17,7 @@ from ....protocols.datasets.leak import leakage_check
 from ....protocols.prompts.render import read_instructions
 from ....protocols.settings import suggestion
 from ...analysis.reading import is_table
-from ...analysis.rows import RunRows, read_rows
+from ...analysis.rows import RunRows
 from ...display.table import Table, as_text, wrapped
 from ...display.text import counted, duration, short
 from ...errors import RunFolderError, UsageError
@@ -50,7 +50,7 @@ from ...views.cli.flags import (
     grouped,
     setting,
 )
-from ...views.cli.naming import run_named
+from ...views.cli.naming import rows_of, run_named
 from ...views.cli.output import say, show, show_json, width
 from .estimate import MAX_WALKED_CELLS, Cost, Pace, Plan, cramped, plan_sweep
 from .power import Power, power_finding, power_plan
@@ -268,7 +268,7 @@ def command(
 def _pilot(word: str) -> RunRows | Path:
     """A run, or a judgement table."""
     table = Path(word)
-    return table if is_table(table) else read_rows(run_named(word))
+    return table if is_table(table) else rows_of(run_named(word))
 
 
 def _latencies(sweep: str, pilot: str | None) -> tuple[str, dict[str, Latency]]:

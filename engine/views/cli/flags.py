@@ -185,11 +185,6 @@ def declared(settings: type[Any]) -> "list[Field[Any]]":
     return [candidate for candidate in fields(settings) if FLAG in candidate.metadata]
 
 
-def flag_name(name: str, flag: Flag) -> str:
-    """As an option is typed."""
-    return flag.name or f"--{name.replace('_', '-')}"
-
-
 def _parameter(name: str, hint: Any, declared_field: "Field[Any]") -> Iterator[Decorator]:
     flag: Flag = declared_field.metadata[FLAG]
     default = None if declared_field.default is MISSING else declared_field.default
@@ -221,7 +216,7 @@ def _parameter(name: str, hint: Any, declared_field: "Field[Any]") -> Iterator[D
         how["default"] = default
     if flag.json:
         how["callback"] = lambda context, _, value: context.meta.get(_JSON, value)
-    names = flag_name(name, flag).split()
+    names = (flag.name or f"--{name.replace('_', '-')}").split()
     where: dict[str, Any] = {"cls": DeclaredOption, "under": flag.under, "rare": flag.rare}
     yield click.option(*names, name, help=flag.help, show_default=has_default, **where, **how)
     if flag.json:

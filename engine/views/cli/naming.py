@@ -16,6 +16,7 @@ from .output import say
 
 if TYPE_CHECKING:
     from ...analysis.rows import RunRows
+    from ...run.reader import RunReader
 
 
 class RunFolder(click.ParamType[Path]):
@@ -29,8 +30,7 @@ class RunFolder(click.ParamType[Path]):
 
 
 class RunOrPack(RunFolder):
-    """A run folder, or the one that a pack holds: it is unpacked into a temporary folder while
-    the command runs."""
+    """A run folder, or a pack, unpacked into a temporary folder while the command runs."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         file = Path(value)
@@ -46,19 +46,21 @@ RUN = argument("RUN", type=RunFolder())
 """The run folder that the word means."""
 
 
-LARGE = 20_000
-"""Cells of a run that takes more than a second to read."""
+def reader_of(folder: Path, store: Path | str | None = None) -> "RunReader":
+    """A run of which much will be read. The number of cells of a large one is said first."""
+    from ...run.reader import RunReader
+
+    reader = RunReader(folder, store)
+    if reader.notice:
+        say(reader.notice)
+    return reader
 
 
 def rows_of(folder: Path) -> "RunRows":
-    """The rows of a run with their outcomes. The number of cells of a large one is said first."""
+    """The rows of a run with their outcomes, as `reader_of` reads it."""
     from ...analysis.rows import read_rows
-    from ...run.reader import RunReader
 
-    reader = RunReader(folder)
-    if reader.manifest.cells > LARGE:
-        say(f"reading {reader.manifest.cells:,} cells of {folder}")
-    return read_rows(reader)
+    return read_rows(reader_of(folder))
 
 
 def run_named(word: str, overrides: Sequence[str] = ()) -> Path:

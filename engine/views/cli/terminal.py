@@ -38,7 +38,7 @@ from ...providers.simulated import PREFIX
 from ...run.execution import Execution
 from ...run.loaded_sweep import LoadedSweep
 from ...run.observer import Observer, ProgressDisplay
-from ...run.reader import RunReader, origins
+from ...run.reader import origins
 from ...run.run import Run
 from ...run.run_folder import REPORT
 from ...run.settings import RunSettings, shown_name, store_name
@@ -46,6 +46,7 @@ from ...stop import StopToken
 from ...system.files import LOCK_FILE, derived, keep_derived, stamp_of
 from ...system.process import event_loop
 from .exit_codes import ExitCode
+from .naming import reader_of
 from .output import asked, halt_code, say, show, width
 
 HEAD_START = 0.25
@@ -255,8 +256,7 @@ WHEN: Mapping[type[Halt], str] = {
 
 
 def _finished(run: Run, presentation: Presentation, ran: bool) -> ExitCode:
-    """Save and print the report. ran: whether anything was run now, so that the saved reports are
-    out of date."""
+    """Save and print the report. ran: whether cells ran now, so that saved reports are old."""
     sweep, folder = run.loaded.sweep, run.folder
     name, stamp = f"report {folder.path.resolve()}", _report_stamp(run, presentation)
     text = None if ran else derived(name, stamp)
@@ -293,7 +293,7 @@ def _scored(folder: Path, presentation: Presentation, save: bool) -> str:
     from ...analysis.reports.report import report, save_report
     from ...analysis.rows import read_rows
 
-    with RunReader(folder) as reader:
+    with reader_of(folder) as reader:
         results = read_rows(reader).results(presentation.score)
     if save:
         save_report(results, folder)

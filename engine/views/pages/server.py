@@ -115,9 +115,9 @@ def own_address(everywhere: str) -> str:
         return "::1" if family == socket.AF_INET6 else "127.0.0.1"
 
 
-def html(text: str, status: int = 200) -> web.Response:
+def html(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """A page as an answer."""
-    return web.Response(text=text, status=status, content_type="text/html", charset="utf-8")
+    return web.Response(text=text, status=status, headers=headers, content_type="text/html")
 
 
 @web.middleware
@@ -127,13 +127,13 @@ async def _faults_as_pages(request: web.Request, handler: Handler) -> web.Stream
         return await handler(request)
     except (web.HTTPNotFound, NoPage) as gone:
         message = gone.text if isinstance(gone, web.HTTPNotFound) else str(gone)
-        return html(fault_page("Page not found", message or ""), 404)
+        return html(message_page("Page not found", message or ""), 404)
     except EngineError as fault:
-        return html(fault_page("This page cannot be shown", str(fault)), 500)
+        return html(message_page("This page cannot be shown", str(fault)), 500)
 
 
-def fault_page(title: str, message: str) -> str:
-    """The fault, and the next step."""
+def message_page(title: str, message: str = "") -> str:
+    """A heading, and the message of a fault with the next step."""
     return page("fault", ServerLinks(""), title=title, message=message)
 
 
@@ -145,6 +145,9 @@ def _is_ours(record: logging.LogRecord) -> bool:
 
 SNAPSHOT_INTERVAL = 1.0
 """Seconds between two snapshots of a run under way."""
+
+PATIENCE, KEPT_SECONDS = 0.5, 60.0
+"""After the first a visitor of a large run is told to wait; so long the page is kept for them."""
 
 
 class PageServer(Server):
@@ -168,6 +171,8 @@ class PageServer(Server):
         self._runs: dict[str, RunReader] = {}
         self.busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """By name of the run: held while its figures are computed, once for all pages."""
+        self._making: dict[str, asyncio.Task[web.Response]] = {}
+        """By address, pages whose visitors were told to wait."""
 
     def folders(self) -> Mapping[str, Path]:
         """The run folders that are served, by name."""
@@ -195,6 +200,7 @@ class PageServer(Server):
         loading = asyncio.create_task(asyncio.to_thread(_prepare))
         yield
         await loading
+        await asyncio.gather(*self._making.values(), return_exceptions=True)
         for run in self._runs.values():
             run.__exit__()
 
@@ -215,7 +221,7 @@ class PageServer(Server):
     def _page(self, name: str) -> Callable[[web.Request], Awaitable[web.Response]]:
         route = ROUTES[name]
 
-        async def answer(request: web.Request) -> web.Response:
+        async def made(request: web.Request) -> web.Response:
             run = self._run(request)
             names = {"score", *route.query}
             query = {key: text for key, text in request.query.items() if key in names}
@@ -230,6 +236,19 @@ class PageServer(Server):
                 return html(await asyncio.to_thread(make))
             async with self.busy[run.name]:
                 return html(await asyncio.to_thread(make))
+
+        async def answer(request: web.Request) -> web.Response:
+            """The page. For a slow one, first a line; then the browser asks again, and waits."""
+            loop, path = asyncio.get_running_loop(), request.path_qs
+            making = self._making.pop(path, None)
+            if making is None:
+                making = loop.create_task(made(request))
+                await asyncio.wait((making,), timeout=PATIENCE)
+                if not making.done() and (notice := self._run(request).notice):
+                    self._making[path] = making
+                    loop.call_later(KEPT_SECONDS, self._making.pop, path, None)
+                    return html(message_page(notice), 202, {"Refresh": "0"})
+            return await making
 
         return answer
 

@@ -12,13 +12,13 @@ from ....analysis.scoring.estimate import Interval
 from ....errors import UsageError
 from ....models.accounting.prices import listed, load_prices
 from ....run.listing import Parts
-from ....run.reader import RunReader, recorded
+from ....run.reader import recorded
 from ....system.files import unwritable
 from ....system.settings import argument, flag
 from ..completing import run_names
 from ..flags import PRICES, RECORDED_STORE, SCORE, grouped, output
 from ..group import NamedGroup
-from ..naming import RUN, run_named
+from ..naming import RUN, reader_of, run_named
 from ..output import say, show
 
 KINDS = (
@@ -50,7 +50,7 @@ def tables(
     One file each for rows, cells, turns, judgements and calls, with failed and missing worlds, and
     a column for each setting in which rows differ. They are read from the record in RUN, which has
     replies and no requests. Parquet needs the extra `frames`."""
-    read = RunReader(run)
+    read = reader_of(run)
     price_list = (load_prices(prices) if prices else listed()).named(read.sweep.meanings)
     folder = output or run / "frames"
     folder.mkdir(parents=True, exist_ok=True)
@@ -108,11 +108,11 @@ def plot(
     are written; that needs no matplotlib."""
     from ....analysis.pictures.kinds import caption as caption_of
     from ....analysis.pictures.kinds import data_of, pictured
-    from ....run.reader import RunReader, origins
+    from ....run.reader import origins
 
     if len(words) != (2 if kind == "compare" else 1):
         raise UsageError(f"--kind {kind} takes {'two runs' if kind == 'compare' else 'one run'}")
-    runs = [RunReader(run_named(word), store) for word in words]
+    runs = [reader_of(run_named(word), store) for word in words]
     try:
         picture = pictured(runs[0], kind, score, runs[1] if runs[1:] else None, parts, by, interval)
         text = caption_of(runs[0], picture)

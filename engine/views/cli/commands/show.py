@@ -16,7 +16,7 @@ from ....run.reader_notes import NOTES, NoteKind, add_note, read_notes
 from ....system.settings import argument, flag
 from ..completing import cells
 from ..flags import JSON, SCORE, as_command
-from ..naming import RUN
+from ..naming import RUN, reader_of
 from ..output import say, show_json, show_line
 
 
@@ -52,7 +52,7 @@ def command(
 
     CELL is the id of a problem, or of a cell as outcomes.jsonl has it. Everything is read from the
     run folder: no code is run, no store is opened, nothing is sent."""
-    read = RunReader(run)
+    read = reader_of(run) if search else RunReader(run)
     if search:
         _search(read, search, parts, cell, limit, as_json)
         return

@@ -14,7 +14,7 @@ from ....errors import UsageError
 from ....run.folders import RUNS, is_run, run_folders
 from ....system.settings import argument, flag
 from ..flags import HOST, RECORDED_STORE, as_command, port
-from ..naming import run_named
+from ..naming import reader_of, run_named
 from ..output import say, show
 
 PORT = 7720
@@ -104,14 +104,13 @@ def _place(word: str | None) -> Path:
 
 def _write_site(run: Path, to: Path, store: str | None, settings: SiteSettings) -> None:
     """Write a run as a folder of pages: a new one, or an earlier site, which is replaced."""
-    from ....run.reader import RunReader
     from ...pages.site import write_site
 
     def on_progress(written: int, all: int) -> None:
         if written % SAID_EVERY == 0:
             say(f"{written:,} of {all:,} transcripts")
 
-    with RunReader(run, store) as opened:
+    with reader_of(run, store) as opened:
         most = None if settings.all_transcripts else settings.transcripts
         written = write_site(
             opened,
