@@ -4,7 +4,7 @@ The prompt is the prompt of a side check, so that equal checks have one address.
 of the run: they mark worlds as a side check would have, and change no verdict."""
 
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Mapping, Set
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -15,12 +15,15 @@ import orjson
 from msgspec.structs import replace
 
 from ...cache.call import Ask, RecordingAsk
+from ...protocols import quotes
 from ...protocols.errors import gather_deterministic
 from ...protocols.quotes import APOSTROPHES, fold, plain_signs
 from ...protocols.transcript import SideFinding, Transcript, Turn, Verdict
 from ..sweep.grid import Grid
+from ..system.files import derived, keep_derived, stamp_of
 from .events import read_events
 from .outcome import OutcomeRecord
+from .record.schema import RUN_DB
 from .record.tables import RunTables
 from .record.values import RecordedCall, RecordedCell
 
@@ -153,8 +156,20 @@ def reads_as_refusal(speech: str) -> bool:
     )
 
 
-def first_guess(tables: RunTables, sweep: Grid, unchecked: Container[int]) -> tuple[int, int]:
-    """(different speeches, those that read as refusals). unchecked: places of the cells."""
+def first_guess(tables: RunTables, sweep: Grid, unchecked: Set[int]) -> tuple[int, int]:
+    """(different speeches, those that read as refusals), kept in the user's cache until the run or
+    this code changes. unchecked: places of the cells."""
+    file = tables.file.resolve()
+    sources = [file, file.with_name(f"{RUN_DB}-wal"), *map(Path, (__file__, quotes.__file__))]
+    name, stamp = f"refusals {file}", stamp_of(sources, REFUSALS, sorted(unchecked))
+    if kept := derived(name, stamp):
+        return msgspec.json.decode(kept, type=tuple[int, int])
+    counts = _guessed(tables, sweep, unchecked)
+    keep_derived(name, stamp, msgspec.json.encode(counts))
+    return counts
+
+
+def _guessed(tables: RunTables, sweep: Grid, unchecked: Set[int]) -> tuple[int, int]:
     turns: dict[int, tuple[int, str | None]] = {}
     step = -(-len(sweep) // MAX_GUESSED)
     starts = range(0, len(sweep.problems), step)

@@ -260,20 +260,20 @@ MAX_FILES = 200
 
 
 def derived(name: str, stamp: str) -> bytes | None:
-    """Return the value kept under a name; None if missing or under another stamp."""
+    """Return the value kept under a name; None if missing, damaged or under another stamp."""
     with suppress(OSError, RunFolderError):
-        kept_stamp, _, value = read_bounded(_file(name), MAX_BYTES).partition(b"\n")
-        if kept_stamp.decode(errors="replace") == stamp:
+        head, _, value = read_bounded(_file(name), MAX_BYTES).partition(b"\n")
+        if head == _digest(stamp, value):
             return value
     return None
 
 
 def keep_derived(name: str, stamp: str, value: bytes) -> None:
-    """Keep a value under a name. The stamp is one line."""
+    """Keep a value under a name."""
     with suppress(OSError, RunFolderError):
         file = _file(name)
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(file, [stamp.encode(), b"\n", value], durable=False, mode=0o600)
+        replace_file(file, [_digest(stamp, value), b"\n", value], durable=False, mode=0o600)
         files = sorted(file.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)
         for old in files[:-MAX_FILES]:
             old.unlink()
@@ -294,6 +294,10 @@ def _state(file: Path) -> tuple[int, int]:
     except FileNotFoundError:
         return 0, 0
     return status.st_size, status.st_mtime_ns
+
+
+def _digest(stamp: str, value: bytes) -> bytes:
+    return sha256(stamp.encode() + b"\0" + value).hexdigest().encode()
 
 
 def _file(name: str) -> Path:

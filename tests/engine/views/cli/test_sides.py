@@ -1,5 +1,6 @@
 """`measure sides`: refusals in words are found after a run, flagged, and bounded."""
 
+import os
 import shutil
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,8 @@ from oversight.engine.run.reader import RunReader
 from oversight.engine.run.replay import open_run
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.run.sides import REFUSALS, REFUSED_BY, read_sides, reads_as_refusal
+from oversight.engine.system import files
+from oversight.engine.system.files import keep_derived
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.quotes import fold
@@ -94,6 +97,31 @@ def test_verbal_refusal_to_lie_is_flagged_and_bounded(planted):
     assert "verbal refusals 50%" in planted("report", "run.oversight", "--notes").out
     replayed = planted("replay", "run", "--sweep", "planted.yaml", "--json")
     assert replayed.code == 0 and orjson.loads(replayed.out)["rows"] == after["rows"], replayed.err
+
+
+def test_guess_is_counted_again_where_the_kept_one_is_damaged_or_of_another_run(
+    planted, tmp_path, monkeypatch
+):
+    database = (tmp_path / "run" / "run.db").resolve()
+
+    def refusals() -> str:
+        health = read_rows(RunReader(database.parent)).results("brier").health
+        return health.guess.partition(" of 16 ")[0]
+
+    keep_derived("refusals elsewhere", "stamp", b"[16,5]")
+    file, foreign = (files._file(f"refusals {name}") for name in (database, "elsewhere"))
+    assert refusals() == "8"
+    kept, other = file.read_bytes(), foreign.read_bytes()
+    assert kept.endswith(b"\n[16,8]")
+    monkeypatch.setattr("oversight.engine.run.sides._guessed", lambda *_: (16, 3))
+    assert refusals() == "8", "nothing is counted again"
+    for damaged in (kept.replace(b"8]", b"9]"), kept[:-1], other, b""):
+        file.write_bytes(damaged)
+        assert refusals() == "3"
+    file.write_bytes(kept)
+    assert refusals() == "8"
+    os.utime(database)
+    assert refusals() == "3", "the run has changed"
 
 
 def test_checks_are_paid_once_and_resume_after_a_stop(planted, tmp_path, monkeypatch):
