@@ -16,6 +16,7 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
+from functools import cache
 from io import BufferedReader
 from pathlib import Path
 from types import MappingProxyType
@@ -434,6 +435,7 @@ def side_size(file: Path, end: str) -> int:
         return 0
 
 
+@cache
 def log_of(file: Path) -> Path:
     return file.with_name(f"{file.name}-wal")
 

@@ -42,8 +42,8 @@ class Walker:
         """answer: the simulated model. see: called with each distinct call and its reply."""
         self._answer = answer
         self._see = see
-        self.seen: dict[str, Reply] = {}
-        """Replies by the address of their call."""
+        self.seen: dict[str, tuple[Call, Reply]] = {}
+        """Calls and their replies, by address."""
         self.traces: dict[str, Trace] = {}
         """By the address of each row, the calls and outcomes of its cells."""
         self._asked: set[str] = set()
@@ -51,11 +51,11 @@ class Walker:
     async def __call__(self, call: Call) -> Reply:
         address = call.address
         self._asked.add(address)
-        reply = self.seen.get(address)
-        if reply is None:
-            reply = self.seen[address] = structs.replace(self._answer(call), call=address)
+        if address not in self.seen:
+            reply = structs.replace(self._answer(call), call=address)
+            self.seen[address] = call, reply
             self._see(call, reply)
-        return reply
+        return self.seen[address][1]
 
     async def walk(self, cells: Iterable[Cell]) -> int:
         """Run the cells one by one; returns the number that reached a verdict."""

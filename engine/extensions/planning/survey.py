@@ -71,8 +71,7 @@ class _Prompts:
 
 
 class ReplyStatistics:
-    """Replies and tokens by kind of call: model, task, side and parameters. Tokens are estimated as
-    (low, likely, high)."""
+    """Replies, and tokens as (low, likely, high), by kind of call: model, task, side, settings."""
 
     MARGIN = 0.03
     """Relative error that remains even for a mean of many replies."""
@@ -83,6 +82,8 @@ class ReplyStatistics:
     def __init__(self) -> None:
         self._known: defaultdict[CallKind, _Known] = defaultdict(_Known)
         self._prompts: defaultdict[str, _Prompts] = defaultdict(_Prompts)
+        self.usable = False
+        """Whether `MIN_KNOWN_REPLIES` of any kind are known."""
 
     @property
     def replies(self) -> int:
@@ -93,6 +94,7 @@ class ReplyStatistics:
         """Add a paid reply to the statistics."""
         of_kind, output = self._known[_kind(call)], _output(reply)
         of_kind.replies.append(reply)
+        self.usable |= len(of_kind.replies) >= MIN_KNOWN_REPLIES
         of_kind.total += output
         of_kind.squares += output * output
         if reply.usage.input_tokens:
@@ -103,7 +105,7 @@ class ReplyStatistics:
             prompts.cache_write += reply.usage.cache_write_tokens
 
     def _enough(self, call: Call) -> _Known | None:
-        known = self._known.get(_kind(call))
+        known = self._known.get(_kind(call)) if self.usable else None
         return known if known and len(known.replies) >= MIN_KNOWN_REPLIES else None
 
     def reply(self, call: Call) -> Reply | None:
@@ -120,8 +122,7 @@ class ReplyStatistics:
         return _around(length * prompts.input / prompts.length, self.MARGIN)
 
     def cached(self, model: str) -> tuple[float, float] | None:
-        """Shares of the input tokens that the provider reads from its cache and writes to it; None
-        if no reply tells."""
+        """Shares of input tokens that the vendor's cache reads and writes; None if unknown."""
         prompts = self._prompts.get(model)
         if prompts is None:
             return None
@@ -225,6 +226,8 @@ class Survey:
         self._recalled: set[str] = set()
         self._begun: set[object] = set()
         """Model, tools and prefix of the calls seen so far."""
+        self._learnt: dict[str, tuple[Walker, int]] = {}
+        """By problem, the walks from which statistics were taken, and their verdicts."""
 
     async def begun(self, problem: Problem, rows: int) -> bool:
         """Whether a problem was begun: the first call of any of about `rows` rows is stored."""
@@ -252,7 +255,9 @@ class Survey:
             if reply.call in self._recalled:
                 self.habits.observe(call, reply)
 
-        await Walker(self._answer, see).walk(self._alone(problem).cells())
+        walker = Walker(self._answer, see)
+        verdicts = await walker.walk(self._alone(problem).cells())
+        self._learnt[problem.id] = walker, verdicts
 
     async def problem(self, problem: Problem) -> Surveyed:
         """The calls of all rows and worlds of one problem."""
@@ -277,8 +282,15 @@ class Survey:
             amounts.most_output += call.max_tokens
 
         alone = self._alone(problem)
-        walker = Walker(self._answer, see)
-        self.verdicts += await walker.walk(alone.cells())
+        walker, verdicts = self._learnt.pop(problem.id, (None, 0))
+        if walker and (not self.habits.usable or self._recalled >= walker.seen.keys()):
+            # Every reply is as it was, since the statistics fill in for none.
+            for call, reply in walker.seen.values():
+                see(call, reply)
+        else:
+            walker = Walker(self._answer, see)
+            verdicts = await walker.walk(alone.cells())
+        self.verdicts += verdicts
         self.cells += len(alone)
         self.traces = walker.traces
         return by_model

@@ -14,11 +14,12 @@ from oversight.cache.store import MemoryStore
 from oversight.engine.analysis.pairs import against_naive
 from oversight.engine.extensions.planning import estimate
 from oversight.engine.extensions.planning.estimate import cramped, plan_sweep, reasons
-from oversight.engine.extensions.planning.survey import Amounts, Stratum
+from oversight.engine.extensions.planning.survey import Amounts, Stratum, Survey
 from oversight.engine.models.accounting.ledger import Accounting, Latency
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.router import Router
+from oversight.engine.run.dry_run import Walker
 from oversight.engine.run.folders import read_manifest
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.run.replay import open_run
@@ -28,6 +29,7 @@ from oversight.engine.sweep.sweep import Sweep, report_rows
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.protocols import Agent, Ensemble, Judge, Jury, Propaganda, StatedJudge
 from oversight.protocols.prompts.prompt_set import default_prompts
+from oversight.protocols.question import Problem
 from tests.command_line import within
 from tests.engine.sweep_files import sweep
 from tests.fakes import APPLES, run_cells
@@ -89,6 +91,27 @@ async def test_the_plan_of_a_simulated_sweep_is_what_its_run_asks_to_the_call(op
     assert before.total("stored") == 0
     assert after.total("input_tokens") == after.total("output_tokens") == 0
     assert after.cost == estimate.Cost(0.0, 0.0, 0.0) and before.unread == 0
+
+
+async def test_begun_problem_is_walked_again_only_if_known_replies_fill_in(opened, monkeypatch):
+    ready, store, walks, walk = opened(SIMULATED, limit=2), MemoryStore(), [], Walker.walk
+    ask = Router(ready.models, (), Accounting(listed()), ready.stop_token)
+    await run(ready, first(ready.sweep, 1), store, ask)
+    monkeypatch.setattr(Walker, "walk", lambda *words: walks.append(1) or walk(*words))
+    learn = Survey.learn
+
+    async def forgetful(self: Survey, problem: Problem) -> None:
+        await learn(self, problem)
+        self._learnt.clear()
+
+    for kept, count in ((len(store), 2), (len(store) // 2, 3), (11, 2)):
+        store.delete_many([*store.keys()][kept:])
+        plan = await plan_sweep(ready, store, listed())
+        assert (len(walks), plan.learnt) == (count, kept)
+        with monkeypatch.context() as patch:
+            patch.setattr(Survey, "learn", forgetful)
+            assert await plan_sweep(ready, store, listed()) == plan
+        walks.clear()
 
 
 async def test_batch_passes_come_from_the_world_with_most_passes(opened):
