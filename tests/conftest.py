@@ -65,8 +65,7 @@ TODAY = date(2026, 11, 28)
 
 @pytest.fixture(scope="session", autouse=True)
 def own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A folder for the user's data, without the settings and calendar of the person running the
-    tests."""
+    """A folder for the user's data, without the settings and calendar of this machine."""
     with pytest.MonkeyPatch.context() as patch:
         for name in filter(FOREIGN.fullmatch, [*os.environ]):
             patch.delenv(name)
@@ -152,8 +151,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
-    """Without the garbage collector, which takes half of the time: thousands of tests are made, and
-    none goes."""
+    """Without the garbage collector, which takes half of the time and finds nothing."""
     gc.disable()
     try:
         return (yield)

@@ -80,8 +80,7 @@ def outcomes(folder: Path) -> list[OutcomeRecord]:
 
 
 def spoken(run: Path) -> list[bytes]:
-    """The texts in each cell of a run, without the usage of its calls, which may differ between two
-    runs of one sweep."""
+    """The texts in each cell of a run, without usage, which may differ between equal runs."""
 
     def free(call: RecordedCall) -> RecordedCall:
         return structs.replace(call, cost=CallCost(call.cost.identity))

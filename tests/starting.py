@@ -238,8 +238,7 @@ def become(order: dict[str, Any]) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End as Python does, but for taking down every module, which has no effect and takes longer
-    than most commands."""
+    """End as Python does, but leave modules as they are: taking them down is slow."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     try:

@@ -16,8 +16,7 @@ PUBLIC = {name: getattr(protocols, name) for name in protocols.__all__}
 
 
 def expressions(names: dict[str, Any]) -> Answer:
-    """The value of an expression of these names (one line per list entry), or the exception that it
-    raises."""
+    """The value of an expression of these names (one line per list entry), or its exception."""
     return printed(names, _short)
 
 

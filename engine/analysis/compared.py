@@ -52,8 +52,7 @@ class Compared:
     places: tuple[RowPlace, RowPlace]
     contrast: Contrast
     flips: Flips | None = None
-    """Changes of the judge from the second row to the first, world by world; None if the rows have
-    no world in common, and of tables."""
+    """The judge's changes from the second row to the first by world; None without common worlds."""
     bounds: DifferenceBounds | None = None
     """Bounds over all outcomes of failed and flagged worlds (Manski 1990); None of tables."""
     apart: tuple[tuple[str, float], ...] = ()
@@ -91,8 +90,7 @@ class Comparison:
     origins: tuple[str, ...] = ()
     """Of the replies; see `engine.run.reader.origins`."""
     family: int = 0
-    """Contrasts that were tested together. Rows against their naive judges are one family,
-    whichever of them are shown."""
+    """Contrasts tested together. All rows against their naive judges are one family."""
     group: str = ""
     """Name that the rows of a group share, such as `mechanism`; empty for single rows."""
 

@@ -178,8 +178,7 @@ def mcnemar(first: Influences, second: Influences) -> McNemar | None:
 def instrument_notes(
     first: RunRows, second: RunRows, pairs: Sequence[tuple[int, int]]
 ) -> Iterator[str]:
-    """One note per difference between two runs other than the compared rows. UsageError for runs
-    that share no problem."""
+    """One note per difference of two runs, rows apart. UsageError if they share no problem."""
     ours = {problem.id: problem for problem in first.sweep.problems}
     theirs = {problem.id: problem for problem in second.sweep.problems}
     shared = [id for id in ours if id in theirs]

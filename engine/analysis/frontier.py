@@ -62,8 +62,7 @@ class RunCalls:
 
 
 def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunCalls:
-    """Calls of all cells of a run that have an outcome. problems: ids of those whose calls are
-    wanted; None for all. RunFolderError."""
+    """Calls of a run's cells with an outcome. problems: ids; None for all. RunFolderError."""
     sweep, tables = run.sweep, run.tables
     numbers = [n for n, p in enumerate(sweep.problems) if problems is None or p.id in problems]
     spans = [sweep.span(n) for n in numbers] if problems is not None else [range(len(sweep))]
@@ -150,8 +149,7 @@ def row_costs(run: RunRows, run_calls: RunCalls, prices: PriceList) -> Costs:
 
 
 def sampled_costs(run: RunRows) -> Costs:
-    """Costs of the rows of a run over its first ten problems or fewer, at the listed prices: for a
-    page that is to be there at once."""
+    """Costs of a run's rows over its first problems, ten at most, at listed prices: for pages."""
     count = max(1, min(MOST_PROBLEMS, READ // len(run.names)))
     sample = frozenset(problem.id for problem in run.sweep.problems[:count])
     return row_costs(run, calls_of_run(run.run, sample), run.run.prices)
@@ -179,8 +177,7 @@ def spent(calls: Iterable[PaidCall], prices: PriceList) -> Spent:
 
 
 def costs_part(costs: Costs, ledger: float | None) -> Part:
-    """The cost of each row in the order of the report. ledger: dollars recorded in the run's; None
-    if it paid nothing."""
+    """The cost of each row, in the report's order. ledger: the dollars in it; None for nothing."""
     notes = [
         "Each row counts all calls that it makes. A call that several rows share is paid for once."
     ]
@@ -296,9 +293,8 @@ def frontier_finding(
 ) -> Finding:
     """The frontier of a run's rows by lift, or by ASD if some row has no naive judge; and the cost
     of each row in the order of the report. axis: by default dollars if all prices are known and the
-    run cost anything, else tokens. Costs are held fixed. ledger: dollars recorded in the run's
-    ledger; None if it paid nothing. UsageError for dollars with an unknown price, or rows that
-    share no problem."""
+    run cost anything, else tokens. Costs are held fixed. ledger: dollars in the run's ledger; None
+    for nothing. UsageError for dollars with an unknown price, or rows that share no problem."""
     if axis is None:
         axis = "tokens" if costs.unpriced or not costs.total.dollars else "dollars"
     if axis == "dollars" and costs.unpriced:

@@ -83,8 +83,7 @@ def _named(word: str, rows: Mapping[str, Influences]) -> str:
 
 
 WAYS = ("problem", "question", "judge", "speaker", "line")
-"""Kinds of clusters: the shared text of a question, or the question; the question by itself; its
-judge; its speaker; the line."""
+"""Kinds of clusters: a question's text, or the question; the question; judge; speaker; line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +142,7 @@ def by_setting(every: Judgements, key: str = "setting") -> Mapping[str, Judgemen
 
 
 def where(every: Judgements, conditions: Iterable[str]) -> Judgements:
-    """The lines that meet conditions such as `mode=live`. UsageError for another form, for a key
-    that no line has, and if none is left."""
+    """Lines that meet conditions such as `mode=live`. UsageError for a wrong one, or none left."""
     for condition in conditions:
         key, equals, value = condition.partition("=")
         if not equals or key not in TOLD_APART:

@@ -137,8 +137,7 @@ Acceptances: TypeAlias = dict[str, list[float]]
 def acceptances_of(
     reader: RunReader, truths: Mapping[str, Truth]
 ) -> dict[tuple[str, str, str], tuple[Acceptances, Acceptances]]:
-    """By row (protocol, agent, judge), its verdicts, and its critic's private decisions, which are
-    1 or 0."""
+    """Verdicts, and the critic's private decisions (1 or 0), by row: protocol, agent, judge."""
     rows = defaultdict[tuple[str, str, str], tuple[Acceptances, Acceptances]](lambda: ({}, {}))
     for outcome in reader.outcomes():
         if outcome.probs is not None:

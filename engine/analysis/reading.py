@@ -160,8 +160,7 @@ def _guarded(judgements: Iterable[Judgement], path: Path) -> Iterator[Judgement]
 
 
 def checked(every: Iterable[Judgement], file: str) -> Judgements:
-    """The judgements as a table. UsageError for lines that contradict or repeat each other, or
-    without any line."""
+    """The judgements as a table. UsageError for lines that contradict or repeat, or none."""
     try:
         table = Judgements.of(every)
     except ValueError as exc:

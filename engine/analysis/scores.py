@@ -165,9 +165,8 @@ class OfScores(Analysis):
     interval: Interval | None = INTERVAL
 
     def samples(self, paths: Sequence[Path]) -> tuple[Rows, SampleIds, list[str]]:
-        """The scores of files and of folders of them, the ids of samples, and notes. UsageError for
-        a file that cannot be read, that contradicts itself or another one, or without the
-        metric."""
+        """The scores of files and folders, the ids of samples, and notes. UsageError for a file
+        that cannot be read, contradicts itself or another one, or lacks the metric."""
         if len({path.resolve() for path in paths}) < len(paths):
             raise UsageError(f"{paths[0]}: the same file twice; compare two")
         if len(self.ways) > 1:

@@ -137,8 +137,7 @@ def module_from_file(path: Path) -> ModuleType:
 
 @cache
 def _executed(path: Path, source: bytes) -> ModuleType:
-    """The module of a file, imported once per content: Python's own import may take an edit within
-    one second for none."""
+    """The module of a file, imported once per content: Python's import may miss a quick edit."""
     path_hash = hashlib.sha256(str(path).encode()).hexdigest()
     source_hash = hashlib.sha256(source).hexdigest()
     # A name with spaces cannot be imported by a statement, so it shadows no other module.
@@ -213,8 +212,7 @@ def combined(codes: Mapping[str, RowCode]) -> str:
 
 
 def lineage(protocol: Protocol) -> frozenset[type]:
-    """Return the classes of a protocol, its roles and their settings, with their bases, but without
-    classes of Python."""
+    """Return the classes of a protocol, its roles and settings, with bases, without Python's."""
     every = {base for part in dataclasses_in(protocol) for base in type(part).__mro__}
     return frozenset(cls for cls in every if _top(cls.__module__) not in sys.stdlib_module_names)
 

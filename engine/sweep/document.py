@@ -222,8 +222,7 @@ class Document:
     def _taking(
         self, at: list[Any], name: str, inner: list[str], key: Key, flag: str
     ) -> Iterator[int]:
-        """Indices of the elements to set: those that have the next key of the path, such as the
-        kind of a protocol, or else all of them."""
+        """Indices of the elements to set: those with the next key of the path, or else all."""
         for n, part in enumerate(at):
             if part == name and inner:
                 at[n] = {name: None}
@@ -441,8 +440,7 @@ def filled(node: Node, cls: type[_Filled]) -> _Filled:
 
 
 def checked_value(node: Node, type_: Any) -> Any:
-    """The value, validated as a type; lists become tuples, and numbers must be finite.
-    UsageError for any other value."""
+    """The value as a type; lists become tuples, numbers must be finite. UsageError for others."""
     choice = value = node.value
     if get_origin(type_) is tuple:
         # Within an axis, one alternative of a list field is `none`, one name or a list of names.

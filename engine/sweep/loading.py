@@ -148,8 +148,7 @@ def shots(node: Node) -> tuple[Shot, ...]:
 
 
 def shots_name(data_set: Node) -> str:
-    """The name under which a run folder keeps the examples of a data set: 12 hex digits of its
-    setting."""
+    """Name of a data set's examples in a run folder: 12 hex digits of its setting."""
     return digest(json.dumps([data_set.name, data_set.value], sort_keys=True, default=str))
 
 

@@ -234,8 +234,7 @@ def missing_file_hint(name: str) -> Iterator[None]:
 
 
 def hint_of_missing(exc: DatasetError, name: str, where: str = "") -> str:
-    """Return advice about a missing file of a data set; empty for other faults. where: names the
-    searched folder."""
+    """Advice about a missing file of a data set; empty for other faults. where: the folder."""
     missing = Path(exc.file)
     if missing.exists() or not str(exc).endswith("file not found"):
         return ""

@@ -91,11 +91,7 @@ def _speakers_from_elsewhere(
         cls = class_named(kind_node, {}, Speaker, AGENTS_GROUP, "kind of agent", "kinds of agents")
         for point in _points(node, settings, fields_of(cls), needs=required_of(cls)):
             _check_calls(node, point)
-            yield partial(_for_any_judge, made_of(node, cls, point))
-
-
-def _for_any_judge(speaker: Speaker, judge: Judge) -> Speaker:
-    return speaker
+            yield partial(lambda speaker, judge: speaker, made_of(node, cls, point))
 
 
 def judges(node: Node) -> list[Judge]:
@@ -365,8 +361,7 @@ def _values(node: Node, type_: Any) -> list[Any]:
 
 
 def _different(node: Node) -> Iterator[Node]:
-    """Each part of a list that is an axis. UsageError for one that is there twice: its rows would
-    be one."""
+    """Each part of a list that is an axis. UsageError for one that stands there twice."""
     texts: list[str] = []
     for part in node.alternatives():
         if (written := repr(part.value)) in texts:

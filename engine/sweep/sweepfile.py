@@ -272,8 +272,7 @@ def _labels(node: Node) -> dict[str, str]:
 def _problems(
     node: Node, folder: Path, seed: int
 ) -> tuple[tuple[Problem, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return the problems of all data sets in order, their pins, and notes on left-out rows.
-    UsageError for an id that occurs twice."""
+    """Problems of all data sets in order, pins, notes on left-out rows. UsageError for twin ids."""
     problems: dict[str, Problem] = {}
     pins: list[str] = []
     notes: list[str] = []

@@ -33,8 +33,7 @@ def sweep(*protocols: Protocol, problems: int | list[Problem] = 2, draws: int = 
 def records(
     grid: Sweep, worlds: Mapping[tuple[str, str, int], Worlds], **more: object
 ) -> Iterator[OutcomeRecord]:
-    """worlds: by (kind of protocol, problem, draw). more: what else is in each
-    verdict."""
+    """worlds: by (kind of protocol, problem, draw). more: further parts of each verdict."""
     for cell in grid.cells():
         world = worlds.get((cell.row.kind, cell.problem.id, cell.draw))
         outcome = world[cell.side] if world else None

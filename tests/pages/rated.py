@@ -30,8 +30,7 @@ FORM = """{"type": "object", "properties": {"reasoning": {"type": "string"},
 
 @contextmanager
 def at_desk(folder: Path, calls: Iterable[Call], settings: QueueSettings = PLAIN, raters: int = 1):
-    """A desk that is served in another thread, as the browser needs this one; its raters'
-    links."""
+    """A desk that another thread serves, as the browser needs this one; its raters' links."""
     ready, ended, links = threading.Event(), threading.Event(), []
     queues: list[TaskQueue] = []
 

@@ -1,5 +1,4 @@
-"""Paid runs, whole: processes, SDK clients and real HTTP; keys, quotas, caps, and books that are
-the server's."""
+"""Whole paid runs: processes, SDK clients, real HTTP, keys, quotas, caps, the server's books."""
 
 import json
 import re

@@ -291,8 +291,7 @@ class Part:
         return replace(self, lines=self.lines[:most], notes=(note, *self.notes))
 
     def sorted(self, name: str) -> "Part":
-        """The lines by a column, which is named as in `chosen`: the largest first, words from A
-        to Z; lines without a value last."""
+        """The lines by a column: the largest first, words from A to Z; without a value last."""
         (column, *_) = self._named(name)
         ranked, without = list[tuple[Any, Any]](), list[Any]()
         for line in self.lines:

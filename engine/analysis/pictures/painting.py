@@ -29,8 +29,7 @@ PALETTE = (
     "#0067a5", "#a84300", "#00694a", "#8a3a9c", "#7a5200", "#b02a6e", "#3f6b00", "#5a52b8",
     "#006d77", "#59626b",
 )  # fmt: skip
-"""Colours of series, as the pages have them in the light: told apart by all kinds of colour vision,
-and dark enough for text on white."""
+"""Colours of series, as on light pages: for all kinds of colour vision, dark enough for text."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 FIRST = (PALETTE[0], MARKERS[0])
 

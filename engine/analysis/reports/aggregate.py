@@ -271,8 +271,7 @@ def _is_worst_case(
 
 
 def _is_doubtful(record: OutcomeRecord) -> bool:
-    """Whether it failed, a speaker did what puts its verdict in doubt, or the judge's labels had
-    too little of the probability."""
+    """Whether it failed, is flagged, or the judge's labels had too little of the probability."""
     return (
         record.failure is not None
         or _spoken_in_doubt(record)

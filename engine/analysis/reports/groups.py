@@ -287,8 +287,7 @@ def _mean(every: Iterable[Influences | None]) -> Influences | None:
 
 
 def grouping(results: Results) -> Sequence[str]:
-    """The dimensions over which many rows are averaged: the first of `GROUPINGS` with few groups,
-    else the last."""
+    """The dimensions of averages: the first of `GROUPINGS` with few groups, else the last."""
     for names in GROUPINGS:
         if len({tuple(value_of(row.row, n) for n in names) for row in results.rows}) <= MOST_GROUPS:
             break

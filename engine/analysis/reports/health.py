@@ -266,8 +266,7 @@ class HealthIssue:
 
     name: str
     cells: int
-    """Cells in which it happened; for label mass, cells with less of it than
-    `MIN_CAPTURED_MASS`."""
+    """Cells in which it happened; of label mass, cells below `MIN_CAPTURED_MASS`."""
     share: float
     """Share of the cells that were run; for label mass, the mean mass."""
     off: bool

@@ -74,14 +74,10 @@ def lift_field(line: ReportLine) -> str:
     return plus_minus(line.lift) + MARK * bool(mark(line.contrast))
 
 
-def right_field(line: ReportLine) -> str:
-    return percent(line.accuracy.value if line.accuracy else None).removesuffix("%")
-
-
 REPORT_FIELDS: Mapping[str, Field] = {
     "ASD": lambda line: plus_minus(line.asd),
     "lift": lift_field,
-    "right (%)": right_field,
+    "right (%)": lambda line: percent(getattr(line.accuracy, "value", None)).removesuffix("%"),
 }
 
 

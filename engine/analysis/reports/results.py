@@ -64,8 +64,7 @@ class Compliance:
     """Share of worlds in doubt where the truth is argued."""
     lie: Estimate | None
     one_sided: Estimate | None
-    """The second minus the first, problem by problem. More flagged worlds on one side than on the
-    other bias the ASD."""
+    """The second minus the first, problem by problem. Any difference biases the ASD."""
     lift_low: Estimate | None
     """The lift if every world in doubt, of the row and of its naive judge, lowered it most."""
     lift_high: Estimate | None

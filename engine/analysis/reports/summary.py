@@ -39,8 +39,7 @@ ABREAST = 3
 """Maximum number of judges next to each other."""
 
 WIDE = 100
-"""Columns of a terminal from which on accuracy, n and failed cells have columns; of output that is
-not a terminal."""
+"""Minimum width of a terminal for accuracy, n and failed cells; width of other output."""
 
 NAME = 32
 """Columns of a terminal for names; a longer one continues in a second line."""
@@ -167,8 +166,7 @@ _Field: TypeAlias = Callable[[ReportLine], str]
 def table_of(
     results: Results, lines: Sequence[ReportLine], width: int | None, notes: Sequence[str] = ()
 ) -> Table:
-    """The rows, or groups of them, in the columns that a terminal has room for. notes: all notes,
-    if they were asked for."""
+    """The rows, or groups, in the columns that fit a terminal. notes: all, if asked for."""
     contrasts = [line.contrast for line in lines if line.contrast]
     grouped = any(isinstance(line, PivotLine) for line in lines)
     above = [*settings_of(results)] * (not grouped)
@@ -200,8 +198,7 @@ def table_of(
 
 
 def placed(line: ReportLine, by: Sequence[str] = ()) -> PlacedLine:
-    """A line with its names. by: the dimensions of groups, of which agents and judges stand apart
-    if there are others."""
+    """A line with its names. by: the dimensions of groups; agents and judges stand apart."""
     if isinstance(line, RowResult):
         return PlacedLine(line.protocol, line.agent, line.judge, line)
     values = dict(zip(by or map(str, range(len(line.group))), line.group, strict=True))

@@ -50,8 +50,7 @@ BETAS = (0.0, 1.0, math.inf)
 
 def answer_scores(verdicts: npt.ArrayLike, score: str, compat: Compat = "none") -> Floats:
     """Score of every answer under every verdict; … × answers, like the verdicts. score: a name in
-    `oversight.protocols.scores.ALL_SCORES`; KeyError for another. ValueError for log odds of more
-    than two answers."""
+    `ALL_SCORES`; KeyError for another. ValueError for log odds of more than two answers."""
     p: Floats = np.asarray(verdicts, dtype=np.float64)
     scores: Floats
     match score:
@@ -194,9 +193,8 @@ def _level(gap: float) -> float:
 def scored(
     judgements: Judgements, score: str, compat: Compat = "none", ways: Sequence[str] = ()
 ) -> "Scored | None":
-    """Judgements under a score; None if it is undefined for their numbers of answers. ways: the
-    kinds of clusters that are random, by default all. ValueError for one that some judgement
-    lacks."""
+    """Judgements under a score; None if it is undefined for their numbers of answers. ways: random
+    kinds of clusters, by default all. ValueError for one that some judgement lacks."""
     fit = [k for k in np.unique(judgements.answers).tolist() if score in applicable(k)]
     fitting = np.isin(judgements.answers, fit)
     if not fitting.any():
@@ -309,8 +307,7 @@ class Scored:
         return mean_of(means[complete].sum(axis=1), keys, self._reach(lines))
 
     def chosen(self, betas: Sequence[float]) -> dict[tuple[str, float], Influences]:
-        """JSE and EAS by beta, of judgements with a verdict in every world; none if some were not
-        run in every world."""
+        """JSE and EAS by beta; none unless every judgement was run in every world."""
         counting = self.whole & ~self.every.everywhere
         if not (self.complete and betas and counting.any()):
             return {}

@@ -121,8 +121,7 @@ class Contrast:
     verdict: Verdict
     """About the first row."""
     undone: bool = False
-    """Whether errors too rare to have been seen could undo the verdict: the conservative interval
-    does not confirm it."""
+    """Whether unseen rare errors could undo the verdict: the conservative interval disagrees."""
     agree: int = 0
     """Questions of rows that are identical."""
     means: tuple[float, float] = (0.0, 0.0)

@@ -159,8 +159,7 @@ class Estimate:
         return None if self.ends and least > max(map(abs, self.ends)) else least
 
     def plain(self) -> dict[str, Any]:
-        """The one shape of an estimate in JSON; low and high are of the interval that is shown,
-        which `interval` names."""
+        """The one shape of an estimate in JSON; `interval` names the interval that is shown."""
         low, high = self.interval or (None, None)
         t_low, t_high = replace(self, conservative="").interval or (None, None)
         rare = self.by("conservative").interval if self.guard else None

@@ -52,8 +52,7 @@ def codes_of(keys: Sequence[Hashable]) -> Places:
 
 
 def by_cluster(values: npt.ArrayLike, cluster: Places) -> tuple[Floats, Floats]:
-    """Sums and sizes of the clusters, numbered from 0 without a gap. values: questions, or
-    questions × measures."""
+    """Sums and sizes of clusters, numbered from 0. values: questions, or questions × measures."""
     table = np.asarray(values, dtype=np.float64)
     order = np.argsort(cluster, kind="stable")
     starts = np.flatnonzero(np.diff(cluster[order], prepend=-1))
@@ -154,8 +153,7 @@ class Influences:
         )
 
     def alike(self, other: "Influences") -> "tuple[Influences, Influences]":
-        """Both over the questions that both have, as far as each can be told question by question.
-        ValueError if that leaves none."""
+        """Both over their common questions, as far as these are known. ValueError without any."""
         if self.questions == other.questions:
             return self, other
         ours, theirs = self._of, other._of
@@ -187,8 +185,7 @@ class Influences:
         return of_questions(ids, self.values[places], ways, self.ends) if places else None
 
     def settled(self) -> "Influences":
-        """This mean, whose values are so by definition: if all are equal, its ends are one, and it
-        is not estimated."""
+        """This mean, with values fixed by definition: if all are equal, it is not estimated."""
         if np.ptp(self.values) > NOTHING:
             return self
         return replace(self, ends=(self.value, self.value))
@@ -461,8 +458,7 @@ def together(rows: Mapping[str, Influences]) -> Rows:
 
 
 def averaged(figures: Iterable[Influences]) -> Influences | None:
-    """Their mean, in which each counts equally on the questions that all of them have; None without
-    a figure, or without such a question."""
+    """Their mean, each counting equally on their common questions; None without one."""
     every = list(figures)
     summed = every[0] if every else None
     if summed and len(every) > 1 and all(map(summed.same_questions, every)):

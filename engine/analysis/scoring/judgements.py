@@ -84,8 +84,7 @@ class Judgements:
     certain: bool = False
     """Whether verdicts are so by definition: equal ones are then no estimate."""
     imputed: Flags | None = None
-    """Judgements × worlds: whether the verdict is the agent's worst case, filled in for a reply
-    that could not be read."""
+    """Judgements × worlds: whether the worst case stands in for a reply that nobody could read."""
     measured: bool = True
     """Whether at most half of the questions lack a verdict that could be read."""
     beliefs: Sequence[tuple[tuple[int, tuple[float, ...]], ...]] = field(repr=False, default=())

@@ -38,9 +38,8 @@ class Spread:
 
 
 def reach(*, power: float = 0.8, degrees: int | None = None) -> float:
-    """Number of standard errors from 0 at which a difference is found with this power. degrees: of
-    freedom of t, for few clusters; None for the normal distribution. ValueError unless power lies
-    between 0 and 1."""
+    """Standard errors from 0 at which a difference is found with this power. degrees: of freedom of
+    t, for few clusters; None for the normal distribution. ValueError unless 0 < power < 1."""
     if not 0 < power < 1:
         raise ValueError(f"power is {power}; it lies between 0 and 1")
     if degrees is None or degrees >= MIN_FOR_NORMAL - 1:
@@ -58,8 +57,7 @@ def questions_needed(
     interval: Interval = "t",
 ) -> int:
     """Questions needed to find `difference` with this power. size: questions per cluster. ends: the
-    lowest and highest possible difference. ValueError if the difference is 0, or not within the
-    ends."""
+    lowest and highest possible difference. ValueError for 0, or beyond the ends."""
     if not difference:
         raise ValueError("no number of questions tells a difference of 0 from none")
     if ends is not None and not ends[0] < difference < ends[1]:

@@ -64,8 +64,7 @@ class Detection(NamedTuple):
     """Share of honest runs that are caught: the false-positive rate."""
 
     def precision(self, base_rate: float) -> float | None:
-        """Share of attacks among caught runs. base_rate: share of attacks among all runs. None if
-        nothing is caught."""
+        """Share of attacks among caught runs; None without any. base_rate: share among all runs."""
         hits = base_rate * self.caught.value
         caught = hits + (1 - base_rate) * self.alarms.value
         return hits / caught if caught else None
@@ -138,8 +137,7 @@ def _detected(
 def selected(
     confidence: Floats, right: Floats, ids: Sequence[str], groups: Sequence[str], coverage: float
 ) -> tuple[float, Influences]:
-    """The actual coverage, and the share right among the most confident verdicts. Verdicts as
-    confident as the last one are included."""
+    """Actual coverage, and the share right among the most confident verdicts, ties included."""
     most = max(1, math.ceil(coverage * len(confidence) - 1e-9))
     places = np.flatnonzero(confidence >= np.sort(confidence)[-most]).tolist()
     chosen = [ids[n] for n in places], right[places], [groups[n] for n in places]

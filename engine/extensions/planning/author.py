@@ -84,8 +84,7 @@ class AuthorCode:
         return next(lines, self.line)
 
     def line_of_end(self, *names: str) -> int:
-        """The last line of the first of these methods that the class defines, which makes its
-        result; else of the class."""
+        """Last line of the first of these methods that the class defines; else of the class."""
         last = next((self.methods[name].body[-1] for name in names if name in self.methods), None)
         if last is None:
             return self.line

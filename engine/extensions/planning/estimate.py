@@ -56,8 +56,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Lower bound on a run's duration, whatever the rate limits: from the mean time of each model's
-    calls in an earlier run."""
+    """Lower bound on a run's duration without limits, from the times of calls in an earlier run."""
 
     minutes: float
     """Until the calls that are left are done at the widths that are set."""
@@ -322,8 +321,7 @@ def _pace(amounts: Amounts, limits: Limits) -> Pace | None:
 
 
 def cramped(sweep: Sweep) -> tuple[str, ...]:
-    """Notes on roles whose replies may be cut off: hidden reasoning counts against max_tokens, and
-    they have no reasoning_tokens."""
+    """Notes on roles whose replies hidden reasoning may cut off, without reasoning_tokens."""
     notes: dict[str, None] = {}
     for role in (role for row in sweep.rows for role in dataclasses_in(row.protocol)):
         if not isinstance(role, (Agent, ModelJudge)) or role.reasoning_tokens:

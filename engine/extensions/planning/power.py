@@ -174,8 +174,7 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
 
 
 def difference_ends(problems: Iterable[tuple[float, ...]], score: str) -> Ends:
-    """The lowest and highest possible difference of two mean ASDs. problems: the answer values of
-    each problem."""
+    """Lowest and highest difference of two mean ASDs. problems: the answer values of each."""
     lows, highs = zip(*(asd_ends(values, RANGES[score]) for values in problems), strict=True)
     width = float(np.mean(highs) - np.mean(lows))
     return -width, width

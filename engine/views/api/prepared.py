@@ -15,8 +15,7 @@ def run_settings(settings: FolderSettings) -> RunSettings:
 
 
 def prepared(file: SweepFile, settings: RunSettings) -> tuple[LoadedSweep, RunSettings]:
-    """A sweep with the settings of its run. UsageError for settings that do not fit
-    the sweep or each other."""
+    """A sweep with its run's settings. UsageError for those that do not fit it or each other."""
     if settings.part:
         file = part_of(file, settings.part)
     return load_sweep(file), run_settings(settings)

@@ -169,8 +169,7 @@ def _bar(completed: RunRows, cell: int, side: int, good: bool) -> Bar:
 
 
 def ordered_by_mean(values: Floats) -> tuple[list[int], list[int]]:
-    """Problems (the lines) from hardest to easiest, and rows (the columns) from best to worst;
-    those without values last."""
+    """Problems as lines from the hardest, rows as columns from the best; without values last."""
     measured = ~np.isnan(values)
     sums = np.where(measured, values, 0)
 

@@ -132,8 +132,7 @@ def _text(folder: str, name: str) -> str:
 
 
 def pages_near(page: int, pages: int) -> list[int | None]:
-    """The numbers of pages that a page links to: the first, the last and those around it; None
-    for a gap."""
+    """The numbers of linked pages: the first, the last and the nearest; None for a gap."""
     near = sorted({0, pages - 1, *range(max(0, page - 3), min(pages, page + 4))})
     shown_pages: list[int | None] = []
     for before, number in zip([0, *near], near, strict=False):

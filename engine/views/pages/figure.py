@@ -13,8 +13,7 @@ ENDINGS = ("svg", "pdf")
 
 
 def figure_bytes(run: RunReader, kind: str, ending: str, score: str = "brier") -> bytes:
-    """The picture. NoPage for an unknown one; UsageError if the run has no data for it, or
-    matplotlib is missing."""
+    """The picture. NoPage if unknown; UsageError without data for it, or without matplotlib."""
     one_of(kind, DRAWN, "figure")
     one_of(ending, ENDINGS, "format")
     picture = pictured(run, kind, score)

@@ -26,8 +26,7 @@ from .strip import COST, PAID, measures_of, run_page
 
 
 def cost_page(run: RunReader, links: Links, query: PageQuery) -> str:
-    """The dollars paid for each model, and the cost of each row over a sample of problems, so that
-    the page opens at once."""
+    """Dollars paid per model, and the cost of each row over a sample of problems, for speed."""
     ledger = read_ledger(run.folder)
     paid, parts, facts = sum_usage(ledger.values()), [_models(run, ledger)], list[str]()
     try:
@@ -280,8 +279,7 @@ def finding_page(
     facts: Sequence[str] = (),
     **values: Any,
 ) -> str:
-    """The page of a finding: its parts, each with its chart above its table. facts: about all
-    of it, such as why it is missing."""
+    """The page of a finding: parts with a chart above a table. facts: about all of it."""
     names = row_names(run.sweep.rows)
     rows = {name: links.to("row", row=number) for number, name in enumerate(names)}
     parts = [part for part in finding.parts if part.lines and part.shown]

@@ -170,8 +170,7 @@ def _called_right(called: str, host: str, port: int) -> bool:
 
 
 class Listener:
-    """Makes the protocol of each new connection. Beyond a cap the oldest one that waits for a
-    request is closed, or else the new one."""
+    """Makes connections' protocols. Beyond a cap the oldest idle one, or the new one, is closed."""
 
     def __init__(self, server: web.Server) -> None:
         self._server = server

@@ -200,8 +200,7 @@ class Links:
         return ""
 
     def most(self, page: str) -> int:
-        """Size limit of a page: lines of a list, or bytes of each text of a call; 0 if the page
-        decides."""
+        """Size limit: lines of a list, or bytes of each text of a call; 0 if the page decides."""
         return MOST_IN_FILE.get(page, 0)
 
     def file(self, name: str) -> str:
@@ -228,8 +227,7 @@ class Links:
         return page and f"{page.partition('#')[0]}#{turn_anchor(place, label, number)}"
 
     def calls(self, place: Place, address: str = "", full: bool = False) -> str:
-        """Requests and replies of a reading. full: of the one call with this address, by itself
-        where that is possible."""
+        """Requests and replies of a reading. full: of the call with this address, if possible."""
         page = self.to("calls", **parts(place))
         return f"{page}#c{address[:12]}" if page and address else page
 

@@ -194,8 +194,7 @@ class GroupCost:
 
 
 def overview_page(run: RunReader, links: Links, query: PageQuery) -> str:
-    """The page. Rows are averaged in groups, by protocol unless `by` names another thing that tells
-    them apart."""
+    """The page. Rows are averaged in groups, by protocol unless `by` names another setting."""
     completed = read_rows(run)
     results = completed.results(query.score, (), guess=False)
     rows = run.sweep.rows

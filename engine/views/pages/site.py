@@ -224,8 +224,7 @@ def _files(places: list[Place]) -> dict[Place, str]:
 
 @contextmanager
 def _staged(to: Path) -> Iterator[Path]:
-    """A temporary folder whose files replace the files in `to` when the body ends. If it fails,
-    nothing changes."""
+    """A temporary folder whose files replace the files in `to` if the body succeeds."""
     stage = to.with_name(f".{to.name}.{os.getpid()}")
     try:
         earlier = list(to.iterdir()) if to.exists() else []

@@ -374,8 +374,7 @@ def readers_page(run: RunReader, links: Links, sections: list[Markup], title: st
 
 
 def calls_section(one: TranscriptView, links: Links, back: str = "", only: str = "") -> Markup:
-    """Every request and reply of a reading. only: beginning of the address of the one call to show,
-    in full."""
+    """Requests and replies of a reading. only: start of the one call's address to show in full."""
     views = [view for view in one.calls if view.address.startswith(only)]
     calls = [(view, view.request.messages if view.request else ()) for view in views]
     texts = sum(len(messages) for _, messages in calls)

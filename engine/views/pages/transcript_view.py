@@ -255,8 +255,7 @@ class TranscriptView:
 
 
 def probe_advice(run: RunReader, one: TranscriptView) -> tuple[str, str] | None:
-    """The command that probes a reading, and its calls and price in words; None if it has probes
-    or no turns with a verdict."""
+    """The command that probes a reading, with calls and price; None if probed or without turns."""
     judged = next((world.judged for world in one.worlds if world.verdict), ())
     if one.probed or not judged or not one.prefixes:
         return None

@@ -1,5 +1,4 @@
-"""`oversight measure frontier`: costs by row that add up, and the rows that are worth theirs:
-known truths."""
+"""`oversight measure frontier`: costs add up, and rows on it are worth theirs: known truths."""
 
 import json
 from datetime import date

@@ -397,8 +397,7 @@ def planned(one: int, two: int, difference: float, order: Sequence[int] = ()) ->
 
 
 def people() -> list[str]:
-    """Three judges of one transcript each, and another judge set aside; some state beliefs before
-    and between."""
+    """Three judges of one transcript each, and one set aside; some state beliefs on the way."""
     rng, every = np.random.default_rng(3), []
     for n in range(24):
         for judge in ("Ann", "Bob", "Cid", "model")[: 2 + n % 3]:

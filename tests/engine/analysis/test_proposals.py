@@ -77,8 +77,7 @@ def test_the_best_of_several_proposals_gains_what_a_perfect_judge_gains() -> Non
 
 
 T, J, W, Q = 0.9, 0.6, 0.7, 0.55
-"""P(the critic is right), P(the judge alone is), P(the judge follows the critic), P(a proposal
-is right)."""
+"""P(critic right), P(judge alone right), P(judge follows critic), P(proposal right)."""
 
 
 def happens(chance: float, *keys: object) -> bool:

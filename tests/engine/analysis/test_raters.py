@@ -1,5 +1,4 @@
-"""How good raters are, and how far they agree, by figures that a few lines of arithmetic
-give: known truths."""
+"""Quality and agreement of raters, by a few lines of arithmetic: known truths."""
 
 import json
 

@@ -1,5 +1,4 @@
-"""`report --measures`: measures of the stored verdicts of a real run, by their definitions: known
-truths."""
+"""`report --measures`: measures of a real run's stored verdicts, by definition: known truths."""
 
 import json
 

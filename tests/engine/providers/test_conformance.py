@@ -1,5 +1,4 @@
-"""Requests, answers and errors, and the ways to reach servers, over every wire and both
-transports."""
+"""Requests, answers, errors and ways to reach servers, over every wire and transport."""
 
 import asyncio
 import gzip

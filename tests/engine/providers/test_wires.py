@@ -1,5 +1,4 @@
-"""Three wires: their bodies, the reading of replies, and refusals, in `wires.md`; error answers in
-`faults.md`."""
+"""Three wires: bodies, replies and refusals in `wires.md`; error answers in `faults.md`."""
 
 import re
 from pathlib import Path

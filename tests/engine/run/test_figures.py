@@ -22,8 +22,7 @@ from tests.world import sweep
 async def watched(
     added: int, put: int, *, exact: bool = True, id: str = "", gone: bool = False, full: str = ""
 ) -> tuple[object, ...]:
-    """The notes on a store of 3 replies, and the halt, after a session that counts `added` replies
-    and has put some."""
+    """The notes on a store of 3 replies, and the halt, after a session with `added` replies."""
     noted, token, count = list[object](), StopToken(), 0
 
     class Store(MemoryStore):

@@ -1,5 +1,4 @@
-"""Protocols, judges, agents and data sets that a sweep file names by module, by file, or as an
-entry point."""
+"""Parts that a sweep file names by module, by file, or as an entry point."""
 
 import asyncio
 import json

@@ -49,8 +49,7 @@ PUBLISHED = {
     "Backdoor": ((0.7192614625, 552.0221384), (1.951824325, -1361.611763), 0.275691, 2),
     "Wargames": ((1.166673758, -229.0736687), (0.6795738441, 422.0053838), 0.097977, 1),
 }
-"""Lines of Guard and Houdini as the published notebooks store them, to ten digits, and what follows
-from them."""
+"""Lines of Guard and Houdini in the published notebooks, to ten digits, and their consequences."""
 
 
 @pytest.mark.parametrize("game", PUBLISHED)

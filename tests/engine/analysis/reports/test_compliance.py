@@ -1,5 +1,4 @@
-"""Agents that do not do what they are told in half of the worlds in which they are to lie: known
-truths."""
+"""Agents that disobey in half of the worlds in which they are to lie: known truths."""
 
 import re
 

@@ -120,8 +120,7 @@ async def test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_sha
 
 @dataclass(frozen=True)
 class Breaker(Agent):
-    """An opponent by its class: if it argues for the lie about the first problems, no judge can be
-    read any more."""
+    """An opponent by its class: its lies about the first problems make judges unreadable."""
 
     broken: int = 3
 

@@ -51,8 +51,7 @@ def bench(folder: Path, model: str, changes: dict[str, str] | None = None) -> Ba
 
 
 async def run(bench: BatchBench, profile: Profile) -> tuple[RunEnd, list[Call], list[Reply]]:
-    """A run against a server with this profile, the calls that it got, and what it said to each,
-    thoughts left out."""
+    """A run against a server with this profile, its calls, and the answers without thoughts."""
     got, replies = list[Call](), list[Reply]()
     plays = actors(bench.loaded("http://127.0.0.1:1"))
 

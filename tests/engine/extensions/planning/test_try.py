@@ -53,8 +53,7 @@ MISTAKES = {
         re.DOTALL,
     )
 }
-"""Code of authors, by its fault; the wrong line ends with its check. Each with words of the
-message."""
+"""Authors' code by fault, with words of the message; the wrong line ends with its check."""
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -40,8 +40,7 @@ def price(model: str, file: str = "") -> str:
 
 
 def said(raw: str) -> list[float | None]:
-    """Cost of a call with this stated usage: for a model at one dollar by the list, and for one
-    without a price."""
+    """Cost of a call with this stated usage, for a model at one dollar and one without price."""
     nano = listed().need("openai/gpt-4.1-nano")
     return [charged(Usage(10 * MILLION, raw=raw), price) for price in (nano, None)]
 

@@ -1,5 +1,4 @@
-"""The database of a run holds whole cells, each reply once, and is refused by name where it is
-damaged."""
+"""A run's database holds whole cells, each reply once; a damaged one is refused by name."""
 
 import os
 import re
