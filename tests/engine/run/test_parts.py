@@ -1,10 +1,50 @@
 """A sweep run in parts, as jobs of an array do, and then as a whole."""
 
+from dataclasses import replace
+
 import pytest
 
+from oversight.engine.errors import UsageError
+from oversight.engine.run.loaded_sweep import _free, _started_with, part_of
 from oversight.engine.run.reader import RunReader
 from tests.command_line import calls
+from tests.engine.sweep_files import sweep_file
 from tests.run_folders import only_run, written
+from tests.world import shipments
+
+TEXT = "judges: sim/judge\nprotocols: naive_judge\n"
+
+
+def test_every_problem_is_in_one_part_and_parts_alternate():
+    file = sweep_file(TEXT, problems=shipments(5))
+    parts = [[one.id for one in part_of(file, f"{n}/3").problems] for n in (1, 2, 3)]
+    ids = [one.id for one in file.problems]
+    assert parts == [[ids[0], ids[3]], [ids[1], ids[4]], [ids[2]]]
+    assert part_of(file, "1/1").problems == file.problems
+    for wrong in ("0/3", "4/3", "1/0", "3", "a/b", " 1/3", "1/3/5", "-1/3", "1.5/3", ""):
+        with pytest.raises(UsageError, match=f"--part {wrong}: a part is written as 3/16"):
+            part_of(file, wrong)
+    with pytest.raises(UsageError, match="has 5 problems, so that this part has none; take 5 part"):
+        part_of(file, "6/7")
+    assert part_of(file, "5/7").problems == file.problems[4:]
+
+
+def test_the_last_line_of_a_runs_file_says_how_it_was_started_once(tmp_path):
+    file = sweep_file(TEXT)
+    assert _started_with(file, "") == TEXT.encode()
+    written_file = _started_with(replace(sweep_file(TEXT, "seed=1"), limit=3, pins=("a=b",)), "1/2")
+    options = b'{"set":["seed=1","a=b"],"limit":3,"part":"1/2"}'
+    assert written_file == TEXT.encode() + b"# started with: " + options + b"\n"
+    again = sweep_file(written_file.decode())
+    assert _started_with(again, "") == TEXT.encode()
+    assert _started_with(replace(again, limit=9), "").endswith(
+        b'naive_judge\n# started with: {"limit":9}\n'
+    )
+    folder = tmp_path / "run"
+    for free in ("run-2", "run-3", "run-4"):
+        assert _free(folder) == tmp_path / free
+        (tmp_path / free).mkdir()
+    assert _free(tmp_path / "run-2") == tmp_path / "run-2-2"
 
 
 @pytest.mark.wire

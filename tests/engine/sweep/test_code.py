@@ -61,6 +61,22 @@ def test_only_changes_of_behaviour_are_other_code(session, request):
     session.check(request, edited)
 
 
+def test_every_import_is_found_wherever_it_stands_and_whatever_it_is_called():
+    source = b"""
+import a.b, c as d
+from ..x import y as z
+from e import *
+if TYPE_CHECKING:
+    import never
+def f():
+    from .g import h, i
+"""
+    full = {"a.b.*", "c.*", "p.x.y", "e.*", "p.q.g.h", "p.q.g.i"}
+    assert {*module_code(source, "p.q")[1]} == full
+    assert {*module_code(source, "")[1]} == {"a.b.*", "c.*", "e.*"}
+    assert module_code(b"from ... import x", "p")[1] == ()
+
+
 def test_file_that_is_not_python_counts_by_its_bytes():
     assert digest("a b") == digest("a b") != digest("a  b")
 

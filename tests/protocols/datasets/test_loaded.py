@@ -1,6 +1,7 @@
 """Every loader reads or refuses files as in `loaded.md`. Problems in our own format are read,
 refused with reasons, written and read again."""
 
+import asyncio
 import csv
 import gzip
 import io
@@ -8,6 +9,7 @@ import json
 import math
 import os
 import random
+import shutil
 import stat
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -23,8 +25,8 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from examples.wrong_answers import known_questions
 from oversight.protocols import NaiveJudge, PublishedJudge, Recorded, StatedJudge
-from oversight.protocols.datasets.checkers import Checker
-from oversight.protocols.datasets.forms import JsonLines, Published
+from oversight.protocols.datasets.checkers import Checker, Grade, extracted
+from oversight.protocols.datasets.forms import Hub, JsonLines, Published
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.loader import Loader, grouped
 from oversight.protocols.datasets.open_tasks import read_tasks
@@ -205,6 +207,24 @@ def written_study(folder: Path) -> Path:
     return folder
 
 
+class Fetched(Hub):
+    """A data set of the Hub whose files are on this machine."""
+
+    def _snapshot(self) -> Path:
+        return Path("c0ffee").absolute()
+
+
+def hub(files: Mapping[str, str], **settings: object) -> list[str]:
+    """The problems of `lab/Quiz` with these files, and then the notes of the loader."""
+    shutil.rmtree("c0ffee", ignore_errors=True)
+    for name, text in files.items():
+        file = Path("c0ffee", name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    problems, notes = Fetched("lab/Quiz", **settings).read(Path("elsewhere"))
+    return [*shown(problems), *notes.lines()]
+
+
 def studied(name: str, old: str, new: str) -> list[str]:
     """The study after an edit of one of its files."""
     file = written_study(Path()) / f"{name}.jsonl"
@@ -225,13 +245,24 @@ def tasks(*rows: Mapping[str, object]) -> list[str]:
     return [f"{task.id} of {task.group}: {task.truth}" for task in read]
 
 
+def grades(checker: Checker, column: object, *texts: str) -> list[str]:
+    """The grade of each text, or why it is ungraded."""
+
+    async def every() -> list[Grade]:
+        truth = checker.truth(column)
+        return [await checker.grade(text, truth, {"id": "t"}) for text in texts]
+
+    words = {True: "right", False: "wrong", None: "ungraded: "}
+    return [words[grade.right] + grade.reason for grade in asyncio.run(every())]
+
+
 NAMES = {
     **ROWS,
     **{
         item.__name__: item
         for item in (
             load, array, table, nested, known, without, mapped, arrow, written, lines, asked, runs,
-            tasks, studied,
+            tasks, studied, hub, Fetched, Published, Checker, grades, extracted,
         )
     },
     **PUBLISHED,
