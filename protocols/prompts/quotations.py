@@ -60,7 +60,10 @@ _OWN = _set(
     "hence form json here here's now together posterior updated updating reflection correction "
     "revised reconsidered"
 )
-_ANOTHER = _set("prior priors initial initially earlier previously originally started base")
+_ANOTHER = _set(
+    "prior priors initial initially earlier previous previously originally preliminary started "
+    "base alternative sample counterfactual hypothetical majority"
+)
 """Words for beliefs other than the verdict."""
 _POINTING = _set("this that these those it which such so as")
 _DOING = _POINTING | _set("follow obey comply write repeat do to")
