@@ -156,7 +156,11 @@ def _agreed(shares: Sequence[_Share], question: Question, reply: Reply) -> list[
     """The one number stated for each answer."""
     signed = [share for share in shares if share.is_signed]
     if len({share.answer for share in signed}) == len(question.answers):
+        plain = [(s, s.number) for s in shares if s.number is not None and not s.is_signed]
         shares = signed
+        # Fractions of 1 are a statement, too; other plain numbers are text.
+        if len(plain) == len(question.answers) and abs(sum([n for _, n in plain]) - 1) < 0.02:
+            shares += [share._replace(number=round(100 * n, 9)) for share, n in plain]
     numbers = []
     for index, answer in enumerate(question.answers):
         values = [share.number for share in shares if share.answer == index]
