@@ -1,5 +1,4 @@
-"""Common test data: problems and a world that knows them, stores, and mechanisms with defaults and
-their calls."""
+"""Common test data: problems, a world that knows them, stores, mechanisms and their calls."""
 
 from collections.abc import Mapping
 from dataclasses import fields

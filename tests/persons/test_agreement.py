@@ -38,8 +38,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def answered(
     rater: str, problem: Problem, truth: float, *, turned: bool = False, seconds: float = 10.0
 ) -> tuple[TaskGiven, TaskAnswered]:
-    """truth: the probability of the right answer. turned: whether the answers were shown in the
-    other order."""
+    """truth: the probability of the right answer. turned: whether answers were swapped."""
     digest, order = answer_digests(problem.question)
     probs = (truth, 1 - truth) if problem.best == 0 else (1 - truth, truth)
     if turned:

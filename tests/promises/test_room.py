@@ -16,8 +16,7 @@ needs_a_disk = pytest.mark.skipif(not MOUNTS, reason="needs a file system of its
 
 @pytest.mark.campaign
 def test_p4_full_at_any_write_corrupts_nothing_and_goes_on_with_room(campaign, calm, tmp_path):
-    """The first write after that fails: of the store, its log, the outcomes, the manifest or the
-    files of the sweep."""
+    """The first write after that fails: of store, log, outcomes, manifest or sweep files."""
     chance = random.Random(campaign.seed)
     stops = points = 0
     with Vendor(latency=0.05) as vendor:

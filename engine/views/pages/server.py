@@ -247,7 +247,7 @@ class PageServer(Server):
                 if not making.done() and (notice := self._run(request).notice):
                     self._making[path] = making
                     loop.call_later(KEPT_SECONDS, self._making.pop, path, None)
-                    return html(message_page(notice), 202, {"Refresh": "0"})
+                    return html(message_page(notice), 202, {"Refresh": f"0; url={path}"})
             return await making
 
         return answer

@@ -215,8 +215,7 @@ WINDOW = "model_context_window_exceeded"
 
 
 def answer(wire: Wire, *bodies: Any) -> list[str]:
-    """The results of a wire by body: the outcome of the reply, or the error without the words of
-    Python or a parser."""
+    """A wire's results by body: the reply's outcome, or the error without a parser's words."""
     results = (answered(200, body, wire) for body in bodies)
     return [re.sub(r" \(\w+Error.*|(?<=no JSON): .*", "", result) for result in results]
 
@@ -262,8 +261,7 @@ SOUND = {CHAT: chat(), MESSAGES: message(), RESPONSES: response(item(words("4"))
 
 
 def replaced(old: bytes, new: bytes) -> list[str]:
-    """The results of each wire for a valid body with replaced parts; its reply can be stored and
-    read back."""
+    """Each wire's results for a valid body with replaced parts; its reply can be stored."""
     lines = []
     for wire, body in SOUND.items():
         raw, count = re.subn(old, lambda _: new, orjson.dumps(body))

@@ -40,8 +40,7 @@ def believing(lie: float) -> str:
 
 
 def reader(honest: Callable[[str, Call], str]) -> Callable[[Call], str]:
-    """All players except the liar. honest: their texts for a task, if they are neither misled nor
-    broken."""
+    """All players except the liar. honest: their texts for a task, unless misled or broken."""
 
     def answer(call: Call) -> str:
         parsed, todo = prompt(call), read_instructions(call.messages[-1].text)

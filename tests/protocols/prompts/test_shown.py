@@ -430,8 +430,7 @@ MARKS = {
     f"{CLAIM} refuted": (f"{CLAIM}‹ refuted", 1),
     CLAIM * 33: (None, 2),
 }
-"""Speeches with checked quotes and claims: their display, if it differs, and the number of counted
-marks."""
+"""Speeches with checked quotes and claims: their display, if it differs, and counted marks."""
 
 
 @pytest.mark.parametrize("speech", MARKS)
