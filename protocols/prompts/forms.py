@@ -72,6 +72,8 @@ _COMMANDS = (
 
 _TURNS = ("<|im_start|>", "<|start_header_id|>", "<start_of_turn>", "<|user|>", "[INST]")
 """Marks of a further turn, which a model may invent after its own."""
+_SPEAKERS = ("Debater", "Consultant", "Judge", "Human", "User", "System", "Question")
+"""First words of lines with which a model goes on as another."""
 
 
 class Statement(NamedTuple, Generic[_Read]):
@@ -142,7 +144,7 @@ class _Walk(Generic[_Read]):
         """Of the group: whether it is the reply's own, also if prose follows."""
         self._above: str = ""
         """Kind of the last prose, as `introduction` names it; empty at the beginning."""
-        self._quotes = self._is_open = self._is_near = False
+        self._quotes = self._is_open = self._is_near = self._is_unclear = False
         """Whether words opened a quotation; whether the last prose announces other lines; whether
         no blank line stands below it."""
 
@@ -153,7 +155,7 @@ class _Walk(Generic[_Read]):
     def quotation(self, line: str = "") -> None:
         self.close(follows=True)
         self._quotes = self._is_open = line.endswith(COLONS)
-        self._above = "none"
+        self._above, self._is_unclear = "none", False
 
     def statement(self, value: _Read, before: str, is_indented: bool) -> None:
         if before:
@@ -179,13 +181,15 @@ class _Walk(Generic[_Read]):
         self._is_open = kind == "demand" or line.rstrip("*_` ").endswith(COLONS)
         self._is_open |= kind == "others" and is_sentence
         self._above, self._is_near = kind, True
+        is_turn = ":" in line and line.lstrip("#*[ ").startswith(_SPEAKERS)
+        self._is_unclear = kind == "unclear" or (is_turn and kind != "others")
 
     def close(self, line: str = "", follows: bool = False) -> None:
         """End the group. line: the prose behind it; follows: whether anything does."""
         is_own = self._is_own and (self._may_go_on or not follows)
         if self._group and not (line and takes_back(line)):
             # Two groups under unclear headings may be two persons': neither replaces the other.
-            if self._above == "unclear":
+            if self._is_unclear:
                 self._unclear += self._group
                 self._group = self._unclear
                 if is_own and self.kept and self.kept[-1] is not self._group:
