@@ -321,6 +321,7 @@ def frontier_finding(
     judges = {name: row.shown_judge for name, row in zip(run.names, rows, strict=True)}
     points = frontier_points(cost, worth, partial(better_pairs, shared, interval=how), judges)
     problems = len(next(iter(shared.values())).questions)
+    sample = f"; costs are of the first {costs.sampled}" if 0 < costs.sampled < problems else ""
     measure = "lift" if lifted else "ASD"
     unit, digits = ("$", 5) if axis == "dollars" else ("tokens", 0)
     title, per_problem = f"frontier: {measure} ({SCORE_NAMES[score]}) against {unit}", "per problem"
@@ -336,8 +337,8 @@ def frontier_finding(
         ],
         points,
         (
-            f"{problems} problems that all rows have. On the frontier: no row of the same judge is "
-            "as good at a lower cost, or better at the same; costs have no interval.",
+            f"{problems} problems that all rows have{sample}. On the frontier: no row of the same "
+            "judge is as good at a lower cost, or better at the same; costs have no interval.",
             "beaten: another that costs no more is better, with p below 0.05 in the family of all "
             "such pairs.",
         ),

@@ -140,3 +140,4 @@ def test_costs_of_a_sample_are_per_sampled_problem(runs: Kept) -> None:
         assert row.problems == 10 and row.per_problem("tokens") == tokens / 10
     every = row_costs(rows, calls_of_run(rows.run), PriceList({})).rows
     assert {row.problems for row in every} == {12}
+    assert "costs are of the first 10. " in frontier_finding(rows, sample).text("text", 200)
