@@ -16,6 +16,7 @@ from warnings import catch_warnings, simplefilter
 from ....cache.errors import install_command
 from ...display.text import printable
 from ...errors import UsageError
+from ...system.files import replace_file, unwritable
 from ..findings.chart import FEW, Chart, Series
 from ..reports.results import SCORE_NAMES
 from .kinds import Forest, ForestLine, Picture, Span
@@ -455,9 +456,8 @@ def _shown_figure() -> "type[Figure]":
 
 
 def save(figure: "Figure", path: Path, identity: str, style: str = "column") -> None:
-    """Write a figure as path's ending says; equal figures give equal bytes. UsageError. A folder
-    that is missing is made. identity: of the sweep, and where its replies came from, for the file's
-    description."""
+    """Write a figure as path's ending says, whole or not at all; equal figures give equal bytes.
+    UsageError, RunFolderError. A missing folder is made. identity: of the sweep and its replies."""
     import matplotlib as mpl
 
     ending = path.suffix.removeprefix(".").lower()
@@ -476,9 +476,9 @@ def save(figure: "Figure", path: Path, identity: str, style: str = "column") -> 
         figure.savefig(written, format=ending, metadata=metadata[ending])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(written.getvalue())
     except OSError as exc:
-        raise UsageError(f"{path}: cannot be written: {exc.strerror or exc}") from exc
+        raise unwritable(path, exc) from exc
+    replace_file(path, [written.getvalue()], durable=False)
 
 
 def _settings(style: Style) -> dict[Any, Any]:

@@ -13,7 +13,7 @@ from ....errors import UsageError
 from ....models.accounting.prices import listed, load_prices
 from ....run.listing import Parts
 from ....run.reader import recorded
-from ....system.files import unwritable
+from ....system.files import replace_file, unwritable
 from ....system.settings import argument, flag
 from ..completing import run_names
 from ..flags import PRICES, RECORDED_STORE, SCORE, grouped, output
@@ -143,6 +143,6 @@ def plot(
 def _write(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text + "\n", encoding="utf-8")
     except OSError as exc:
         raise unwritable(file, exc) from exc
+    replace_file(file, [f"{text}\n".encode()], durable=False)
