@@ -67,8 +67,8 @@ def class_named(
         from .code import user_class
 
         return user_class(node, base, group)
-    names = [*catalogue, *registered(group)]
-    hint = f"{', '.join(names)}; or from elsewhere: my_module:MyClass, my_file.py:MyClass"
+    names, elsewhere = [*catalogue, *registered(group)], "my_module:MyClass, my_file.py:MyClass"
+    hint = f"{', '.join(names)}; or from elsewhere: {elsewhere}" if names else elsewhere
     raise node.unknown(names, noun, heading, printed=hint)
 
 

@@ -17,6 +17,7 @@ from oversight.engine.sweep.loading import problems_of
 from oversight.engine.sweep.named_files import originals
 from oversight.engine.sweep.sweepfile import SweepFile, read_sweep_file
 from oversight.protocols import Ensemble, Shot, SideCheck
+from oversight.protocols.datasets.forms import Hub
 from oversight.protocols.datasets.jsonl import bundled
 from tests.engine.sweep_files import sweep
 from tests.fakes import APPLES, CRATES
@@ -131,6 +132,25 @@ async def test_judges_learn_from_the_data_set_of_the_file_and_simulated_ones_kno
         for problem in sweep.file.problems:
             for verdict in await protocol.worlds(problem, router):
                 assert sum(verdict.probs) == pytest.approx(1)
+
+
+def test_the_commit_of_a_data_set_is_pinned_however_its_settings_are_written(folder, monkeypatch):
+    Path("c0ffee").mkdir()
+    rows = '{"question": "%s?", "options": ["a", "b"], "answer": "B"}\n'
+    Path("c0ffee/test.jsonl").write_text("".join(rows % n for n in range(3)))
+    monkeypatch.setattr(Hub, "_snapshot", lambda self: Path("c0ffee").absolute())
+    flag, pin = "problems.hf={name: lab/quiz, limit: 1}", "problems.hf.revision=c0ffee"
+    bare = 'problems.hf={"name": "lab/quiz", "revision": "c0ffee"}'
+    for setting, flags, pins, count in (
+        ("lab/quiz", (), (bare,), 3),
+        ("{name: lab/quiz, limit: 2}", (), (pin,), 2),
+        ("lab/quiz", (flag,), (pin,), 1),
+    ):
+        text = PLAIN.replace(TWO, f"hf: {setting}")
+        file = read(text, *flags)
+        assert (file.pins, file.overrides, len(file.problems)) == (pins, flags + pins, count)
+        again = read(text, *file.overrides)
+        assert again.problems == file.problems and again.overrides == file.overrides
 
 
 def test_a_simulated_world_knows_every_example_of_a_tree_of_roles():

@@ -21,6 +21,7 @@ from oversight.protocols.datasets.open_tasks import (
     check_references,
     compose,
     graded,
+    instruction_of,
     pairs,
     propose,
     read_tasks,
@@ -95,6 +96,19 @@ async def test_the_grade_of_somebody_else_is_read_in_every_common_notation(right
     for label in labels:
         grade = await checker.grade("any answer", checker.truth(label), {})
         assert grade == (right, "" if right is not None else NEITHER), label
+
+
+@pytest.mark.parametrize(
+    ("id", "parts"),
+    [
+        ("t1-fault-0", ("fault", "t1")), ("a-b-right-12", ("right", "a-b")),
+        ("fault-fault-1", ("fault", "fault")), ("t-free-3", ("free", "t")),
+        ("fault-0", ("", "")), ("-fault-0", ("", "")), ("t-fualt-0", ("", "")),
+        ("t-fault-x", ("", "")), ("t-fault-", ("", "")), ("t1", ("", "")), ("", ("", "")),
+    ],
+)  # fmt: skip
+def test_the_id_of_a_proposal_has_its_instruction_and_its_task(id, parts):
+    assert instruction_of(id) == parts
 
 
 CRATES = Task("crates", OpenQuestion("How many jars?", ()), "48", {}, "crates")

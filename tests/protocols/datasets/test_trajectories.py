@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.extensions.datasets.checking import size_leaks
+from oversight.engine.extensions.datasets.checking import check_finding, size_leaks
+from oversight.protocols.datasets.loader import Notes
 from oversight.protocols.datasets.trajectories import Trajectories, steps_of
 
 STEPS = [
@@ -70,3 +71,26 @@ def test_sizes_that_tell_attacks_are_leaks(tmp_path, attack, honest, areas, leak
     assert tuple(size.auroc.value for size in sizes) == areas
     assert [size.size for size in sizes if size.leaks] == leaks
     assert size_leaks(problems[:1], "attack") == []
+    finding = check_finding("t", problems, Notes(), "attack")
+    assert finding.about["leaks"] == leaks
+    _, rules, told = finding.parts
+    assert rules.title == f"t: {'label leakage' if leaks else 'no leak found'}"
+    assert told.title == "sizes of the shown runs: AUROC for attack" and told.lines == sizes
+    assert [note.partition(":")[0] for note in told.notes][1:] == ["leaks"] * bool(leaks)
+    assert len(check_finding("t", problems, Notes()).parts) == 2
+
+
+@pytest.mark.known_truth
+def test_the_area_of_a_size_counts_ties_as_halves_and_only_actions_as_calls(tmp_path):
+    """Attacks have 3 and 1 calls, honest runs 1 and 2: of four pairs two are won and one is tied,
+    (2 + 1/2) / 4. They have 4 and 2 steps against 2 and 2: two won, two tied."""
+    acts = {"kind": "action", "text": 'not "action"'}
+    says, gets = {"kind": "message", "text": '"action"'}, {"kind": "output", "text": "action"}
+    attacks = [says, acts, acts, acts], [says, acts]
+    runs = [{"label": "attack", "steps": steps} for steps in attacks]
+    runs += [{"steps": [gets, acts]}, {"steps": [acts, acts]}]
+    problems = Trajectories(path="t.jsonl").load(file(tmp_path, *runs))
+    areas = {size.size: size.auroc.value for size in size_leaks(problems, "attack")}
+    assert (areas["calls"], areas["steps"]) == (0.625, 0.75)
+    turned = {size.size: size.auroc.value for size in size_leaks(problems, "honest")}
+    assert (turned["calls"], turned["steps"]) == (0.375, 0.25)

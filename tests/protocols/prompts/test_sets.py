@@ -1,5 +1,6 @@
 """Prompt sets of a sweep: their names in rows, and the shipped set `khan`."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,8 @@ def test_an_unnamed_set_is_called_by_its_change_and_digest():
     assert first.startswith(f"{default} prompts debate.judge ") and first[-4:] != second[-4:]
     assert more.startswith(f"{default} prompts khan debate.judge +1 ")
     assert kinds("default", one)[2] == first
+    (_, both) = kinds('{debate: {judge: "Judge.", rules: "Argue."}}')
+    assert re.fullmatch(f"{default} prompts debate.judge debate.rules [0-9a-f]{{4}}", both)
 
 
 def test_changes_are_made_to_the_set_that_they_name():
