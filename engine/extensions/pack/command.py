@@ -40,8 +40,7 @@ def pack(
 
     It holds the sweep, its database with problems and cells, the outcomes, every figure, and the
     requests and replies, by which others can replay the run. With --sweep it also holds the files
-    of code that your sweep file names. All of it is searched for your keys. The same run gives the
-    same bytes."""
+    of code that your sweep file names. Your keys are searched for. Equal runs give equal bytes."""
     reader = reader_of(run.resolve())
     to = output or Path(f"{reader.name}{SUFFIX}")
     if to.suffix != SUFFIX:
@@ -59,6 +58,7 @@ def pack(
         say(f"not in it: {name}, which the sweep names{advice}")
     sizes = f"{decimal(contents.bytes)} ({decimal(to.stat().st_size)} compressed)"
     say(f"{counted(len(contents.members), 'file')}, {sizes}")
+    say(f"its recipient runs: oversight export open {to.name}")
     show(str(to))
 
 
