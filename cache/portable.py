@@ -415,7 +415,8 @@ class PortableFile:
             if not of_run and not _REPLIES.fullmatch(name):
                 raise self.fault(f"holds {name!r}, which is not allowed in this kind of file")
             if member.bytes != (size := self._members[name].size):
-                raise self.fault(f"{name!r} has {size:,} bytes, not {member.bytes:,} as listed")
+                listed = f"{MANIFEST} lists {member.bytes:,}"
+                raise self.fault(f"{name!r} has {size:,} bytes, and {listed}")
         size = os.fstat(self._descriptor).st_size
         if contents.bytes > min(MAX_BYTES, max(FREE, MAX_RATIO * size)):
             raise self.fault(

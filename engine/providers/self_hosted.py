@@ -18,7 +18,7 @@ from .catalogue import entry
 from .connecting import wire_of
 from .keys import settings_of
 from .settings import Settings
-from .transport import Target
+from .transport import Target, forget
 
 INFO_TIMEOUT = 20.0
 
@@ -69,6 +69,9 @@ async def fetch(settings: Settings, url: str, body: object = None) -> bytes:
         raise Unanswered(f"{exc} at {url}") from None
     except EngineError as exc:
         raise Unreachable(f"{settings.provider}: no answer from {url}: {exc}") from None
+    except BaseException as exc:
+        forget(exc)  # a server may repeat the key in its answer
+        raise
     finally:
         del headers
         await client.close()

@@ -128,7 +128,7 @@ def _open_python_run(
 def without_passage(problem: Problem) -> Problem:
     """Return the problem with the digest of its source text instead of the text."""
     text = problem.question.passage
-    return _with(problem, _mark(text)) if text else problem
+    return _with(problem, _mark(text)) if text and not left_out(problem) else problem
 
 
 def without_passages(settings: Any, passages: Collection[str]) -> Any:
@@ -145,7 +145,7 @@ def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Pro
     source: a file or folder with the texts, as fields of a table that data sets may have, or as
     whole text files, with or without surrounding white space; or a run that has them."""
     every = tuple(problems)
-    digests = {digest for problem in every if (digest := _left_out(problem))}
+    digests = {digest for problem in every if (digest := left_out(problem))}
     if not digests:
         return every
     if source is None:
@@ -163,7 +163,7 @@ def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Pro
             break
     restored = []
     for problem in every:
-        digest = _left_out(problem)
+        digest = left_out(problem)
         if digest and digest not in texts:
             raise UsageError(
                 f"--passages {source}: it has {len(texts)} of the {len(digests)} source texts; "
@@ -173,7 +173,7 @@ def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Pro
     return tuple(restored)
 
 
-def _left_out(problem: Problem) -> str:
+def left_out(problem: Problem) -> str:
     """Return the digest of a left-out source text; empty if the problem has its text."""
     passage = problem.question.passage
     return passage[len(_BEFORE) : -len(_AFTER)] if passage.startswith(_BEFORE) else ""

@@ -180,7 +180,11 @@ def test_bytes_outside_of_members_are_refused(file, file_bytes, tmp_path):
 
 @pytest.mark.parametrize(
     ("claimed", "in_manifest", "message"),
-    [(3, False, "as listed"), (2**31, False, "as listed"), (3, True, "more than its 3 bytes")],
+    [
+        (3, False, "manifest.json lists"),
+        (2**31, False, "manifest.json lists"),
+        (3, True, "more than its 3 bytes"),
+    ],
 )
 def test_file_that_claims_another_size_is_refused(file, file_bytes, claimed, in_manifest, message):
     file.write_bytes(file_bytes)

@@ -87,6 +87,8 @@ class Parrot(BaseHTTPRequestHandler):
             case status:
                 self._send(int(status), body)
 
+    do_GET = do_POST
+
     def _send(self, status: int, body: bytes, announced: int | None = None) -> None:
         self.send_response(status, f"no {CANARY}")
         self.send_header("content-length", str(announced or len(body)))

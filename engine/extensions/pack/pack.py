@@ -25,6 +25,7 @@ from ....cache.disk import DiskStore
 from ....cache.errors import DamagedEntry, StoreError
 from ....cache.portable import (
     CHUNK,
+    MANIFEST,
     MEMBER_NAME,
     Contents,
     PortableFile,
@@ -47,10 +48,10 @@ from ...run.reader_notes import NOTES
 from ...run.record.database import RunDatabase
 from ...run.record.schema import RUN_DB
 from ...run.record.values import RecordedCell
-from ...run.replay import without_passage, without_passages
+from ...run.replay import left_out, without_passage, without_passages
 from ...run.run_folder import OUTCOMES, SHOTS, SWEEP
 from ...run.sides import SIDES
-from ...sweep.document import MAX_SWEEP, Document, code_named
+from ...sweep.document import MAX_SWEEP, Document, Shots, code_named
 from ...sweep.grid import Grid, stored_grid
 from ...sweep.loading import kept_shots, shots_files
 from ...system.files import read_bounded, replace_file
@@ -109,8 +110,9 @@ def make_pack(
     with TemporaryDirectory(prefix=".pack", dir=to.parent) as at:
         stage, folder = Path(at), Path(at) / "run"
         shots = kept_shots(run.folder / SHOTS)
-        examples = chain.from_iterable(problems for problems, _ in shots.values())
-        texts = {problem.question.passage for problem in chain(run.problems, examples)} - {""}
+        digests = _passages(run.problems, shots)
+        texts = {text for text, digest in digests.items() if not digest}
+        requests = not any(digests.values()) and (passages or not texts)
         problems, grid = run.problems, run.sweep
         if texts and not passages:
             problems = tuple(map(without_passage, problems))
@@ -140,7 +142,7 @@ def make_pack(
         count = 0
         if store is not None:
             with store() as replies:
-                count = stage_replies(replies, run.keys(), stage, requests=passages or not texts)
+                count = stage_replies(replies, run.keys(), stage, requests=requests)
         # Of the copy, not of the run: cells that a person took back are in the run alone.
         with RunReader(folder) as copy:
             keys.check(RUN_DB, jsonl(problems), written_by_us=False)
@@ -152,9 +154,7 @@ def make_pack(
             name = file.relative_to(stage).as_posix()
             ours = name == RUN + SWEEP or name.startswith(RUN + CODE)
             keys.check(name, _overlapping(file), written_by_us=ours)
-        counts |= {"replies": count, "requests": count if passages or not texts else 0}
-        counts |= {"passages": len(texts) if passages else 0}
-        counts |= {"passages_left_out": len(texts) - counts["passages"]}
+        counts |= {"replies": count, "requests": count if requests else 0}
         return Packed(write_members(stage, to, "run", counts), tuple(missing))
 
 
@@ -213,9 +213,12 @@ def unpack(packed: PortableFile, to: Path, *, replies: bool = True) -> tuple[Dam
         if run.manifest != _portable(run.manifest):
             raise packed.fault(f"{RUN}{RUN_DB} names a store or an id, which may not travel")
         deque(checked_cells(run), 0)
-        for name, count in _counts(run).items():
-            if (listed := contents.counts.get(name)) != count:
-                raise packed.fault(f"it lists {listed} {name}, and has {count:,}")
+        counts = _counts(run)
+        if unlisted := {"replies", "requests", *counts} - contents.counts.keys():
+            raise packed.fault(f"{MANIFEST} lists no number of {min(unlisted)}")
+        for name, count in counts.items():
+            if (listed := contents.counts[name]) != count:
+                raise packed.fault(f"{MANIFEST} lists {listed} {name}, and it has {count:,}")
     if not replies or not contents.counts.get("replies"):
         return ()
     with closing(DiskStore(to / REPLIES)) as store:
@@ -245,7 +248,24 @@ def figures_of(run: RunReader) -> bytes:
 
 
 def _counts(run: RunReader) -> dict[str, int]:
-    return {"cells": sum(1 for _ in run.recorded_outcomes()), "problems": len(run.problems)}
+    passages = _passages(run.problems, kept_shots(run.folder / SHOTS))
+    absent = sum(map(bool, passages.values()))
+    return {
+        "cells": sum(1 for _ in run.recorded_outcomes()),
+        "problems": len(run.problems),
+        "passages": len(passages) - absent,
+        "passages_left_out": absent,
+    }
+
+
+def _passages(problems: Iterable[Problem], shots: Shots) -> dict[str, str]:
+    """The source texts of problems and examples, each with its digest if it was left out."""
+    examples = chain.from_iterable(examples for examples, _ in shots.values())
+    passages = {
+        problem.question.passage: left_out(problem) for problem in chain(problems, examples)
+    }
+    passages.pop("", None)
+    return passages
 
 
 def _portable(manifest: Manifest) -> Manifest:

@@ -83,7 +83,7 @@ def _wrong_replies(packed: PortableFile) -> Iterator[str]:
             record.check()
         except DamagedEntry as damage:
             yield f"replies: {key}: {damage.reason}"
-    if (listed := packed.contents.counts.get("replies")) != count:
+    if (listed := packed.contents.counts.get("replies", "none")) != count:
         yield f"replies: {listed} are listed, and the pack has {count:,}"
 
 
@@ -135,7 +135,7 @@ def _unlike_replies(run: RunReader, replies: Reader, contents: Contents) -> Iter
         if key not in keys:
             yield f"replies: {key}: no cell asks for it"
     for name, count in counts.items():
-        if (listed := contents.counts.get(name)) != count:
+        if (listed := contents.counts[name]) != count:
             yield f"{MANIFEST}: {listed} {name} are listed, and the pack has {count:,}"
 
 

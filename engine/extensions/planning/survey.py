@@ -3,8 +3,8 @@ replies to each kind of call tell of those to come."""
 
 import math
 import statistics
-from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeAlias
 
@@ -25,7 +25,7 @@ from ...providers.simulated import SimulatedModel
 from ...providers.wire import expected_prefix
 from ...run.dry_run import Trace, Walker, stand_ins
 from ...run.lanes import attempt
-from ...sweep.sweep import Sweep
+from ...sweep.sweep import Cell, Sweep
 from ...tokens import BYTES_A_TOKEN, prompt_tokens
 
 MIN_KNOWN_REPLIES = 12
@@ -228,6 +228,11 @@ class Survey:
         """Model, tools and prefix of the calls seen so far."""
         self._learnt: dict[str, tuple[Walker, int]] = {}
         """By problem, the walks from which statistics were taken, and their verdicts."""
+        self._donors: list[dict[object, Reply]] = []
+        """Stored replies of each problem learnt, by their place in it."""
+        self._donor: Mapping[object, Reply] = {}
+        self._cell: tuple[object, ...] = ()
+        self._places: Counter[object] = Counter()
 
     async def begun(self, problem: Problem, rows: int) -> bool:
         """Whether a problem was begun: the first call of any of about `rows` rows is stored."""
@@ -251,13 +256,19 @@ class Survey:
     async def learn(self, problem: Problem) -> None:
         """Add the stored replies of a problem to the statistics that fill in for missing ones."""
 
-        def see(call: Call, reply: Reply) -> None:
-            if reply.call in self._recalled:
-                self.habits.observe(call, reply)
+        stored: dict[object, Reply] = {}
 
-        walker = Walker(self._answer, see)
-        verdicts = await walker.walk(self._alone(problem).cells())
-        self._learnt[problem.id] = walker, verdicts
+        def answer(call: Call) -> Reply:
+            place, reply = self._place(call), self._recall(call)
+            if reply is None:
+                return self._sim.reply(call)
+            self.habits.observe(call, reply)
+            stored[place] = reply
+            return reply
+
+        walker = Walker(answer, lambda call, reply: None)
+        self._learnt[problem.id] = walker, await walker.walk(self._cells(problem))
+        self._donors.append(stored)
 
     async def problem(self, problem: Problem) -> Surveyed:
         """The calls of all rows and worlds of one problem."""
@@ -281,17 +292,19 @@ class Survey:
             amounts.output += self.habits.output(call, reply)
             amounts.most_output += call.max_tokens
 
-        alone = self._alone(problem)
         walker, verdicts = self._learnt.pop(problem.id, (None, 0))
         if walker and (not self.habits.usable or self._recalled >= walker.seen.keys()):
             # Every reply is as it was, since the statistics fill in for none.
             for call, reply in walker.seen.values():
                 see(call, reply)
         else:
+            if self._donors:  # each in turn
+                turn = self.cells // len(self._alone(problem))
+                self._donor = self._donors[turn % len(self._donors)]
             walker = Walker(self._answer, see)
-            verdicts = await walker.walk(alone.cells())
+            verdicts = await walker.walk(self._cells(problem))
         self.verdicts += verdicts
-        self.cells += len(alone)
+        self.cells += len(self._alone(problem))
         self.traces = walker.traces
         return by_model
 
@@ -313,6 +326,7 @@ class Survey:
         while True:
             cells, waiting = waiting, []
             for cell in cells:
+                self._enter(cell)
                 try:
                     await attempt(cell, ask)
                 except Pending:
@@ -325,8 +339,29 @@ class Survey:
     def _alone(self, problem: Problem) -> Sweep:
         return replace(self._sweep, problems=(problem,))
 
+    def _cells(self, problem: Problem) -> Iterator[Cell]:
+        for cell in self._alone(problem).cells():
+            self._enter(cell)
+            yield cell
+
+    def _enter(self, cell: Cell) -> None:
+        self._cell = cell.row.address, cell.side, cell.draw
+        self._places.clear()
+
+    def _place(self, call: Call) -> object:
+        """Cell, kind and number of a call among the new ones of its kind: equal for calls with the
+        same part in two problems."""
+        kind = self._cell, _kind(call)
+        self._places[kind] += 1
+        return kind, self._places[kind]
+
     def _answer(self, call: Call) -> Reply:
-        return self._recall(call) or self.habits.reply(call) or self._sim.reply(call)
+        place, recalled = self._place(call), self._recall(call)
+        if recalled or (known := self.habits.reply(call)) is None:
+            return recalled or self._sim.reply(call)
+        # The same place in another problem: replies drawn at random would differ where those of a
+        # run are equal, and end a debate or a market at another turn.
+        return self._donor.get(place, known)
 
     def _recall(self, call: Call) -> Reply | None:
         if self._store is None:

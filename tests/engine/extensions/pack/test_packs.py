@@ -18,6 +18,8 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
+from oversight.cache.entry import read_reply
+from oversight.cache.reply import Reply
 from oversight.engine.extensions.mock.process import serving
 from oversight.engine.extensions.pack.pack import figures_of
 from oversight.engine.extensions.pack.verifying import verify
@@ -125,10 +127,16 @@ def test_passages_of_examples_are_withheld_and_given_back(place, command):
         holds = [name for name in content if PASSAGE.encode() in content[name]]
         assert bool(holds) == bool(passages), holds
     assert command("export", "pack", "run", "-o", "q.oversight").code == 0
+    # A pack of an opened pack has the same digests.
     assert command("export", "open", "q.oversight", "-o", "opened").code == 0
-    refused = command("replay", "opened")
+    assert command("export", "pack", "opened", "-o", "r.oversight").code == 0
+    contents, wrong, why = verify(place / "r.oversight")
+    assert contents is not None and wrong == () and "source texts were left out" in why
+    assert (contents.counts["passages_left_out"], contents.counts["requests"]) == (1, 0)
+    assert command("export", "open", "r.oversight", "-o", "again").code == 0
+    refused = command("replay", "again")
     assert refused.code == 2 and "source texts were left out" in refused.err
-    ran = command("replay", "opened", "--passages", "shots.jsonl", "--store", "store")
+    ran = command("replay", "again", "--passages", "shots.jsonl", "--store", "store")
     assert ran.code == 0, ran.err
 
 
@@ -165,9 +173,10 @@ def edited(statement: str) -> Callable[[Path], None]:
 def hostile(pack: Path, at: Path) -> Iterator[tuple[str, Members, str]]:
     content = members(pack)
 
-    def counts(**changed: int) -> Members:
+    def counts(lacks: str = "", **changed: int) -> Members:
         manifest = json.loads(content["manifest.json"])
         manifest["counts"] |= changed
+        manifest["counts"].pop(lacks, None)
         return listed(content | {"manifest.json": json.dumps(manifest).encode()})
 
     def inside(change: Callable[[Path], object]) -> Members:
@@ -180,8 +189,10 @@ def hostile(pack: Path, at: Path) -> Iterator[tuple[str, Members, str]]:
         yield name, bad, f"'run/{re.escape(name)}' is not allowed"
     lacking = listed({name: data for name, data in content.items() if name != DATABASE})
     yield "lacking", lacking, "lacks run/run.db"
-    yield "cells", counts(cells=10**9), "it lists 1000000000 cells, and has 24"
-    yield "problems", counts(problems=1), "it lists 1 problems, and has 2"
+    yield "cells", counts(cells=10**9), "manifest.json lists 1000000000 cells, and it has 24"
+    yield "problems", counts(problems=1), "manifest.json lists 1 problems, and it has 2"
+    yield "left out", counts(passages_left_out=7), "lists 7 passages_left_out, and it has 0"
+    yield "uncounted", counts("replies"), "manifest.json lists no number of replies"
     for name in ("store", "store_id", "id"):
         message = inside(lambda folder, name=name: noted(folder, **{name: "0" * 16}))
         yield f"named {name}", message, "names a store or an id"
@@ -193,7 +204,7 @@ def hostile(pack: Path, at: Path) -> Iterator[tuple[str, Members, str]]:
     misplaced = with_cell(lambda cell: replace(cell, row=1 - cell.row), 0)
     yield "row", inside(misplaced), "cell 0 is out of place"
     wild = with_cell(lambda cell: replace(cell, place=10**6), 0)
-    yield "place", inside(wild), "cell .* none of this sweep|it lists 24 cells"
+    yield "place", inside(wild), "cell .* none of this sweep|lists 24 cells"
 
 
 @pytest.mark.wire
@@ -234,10 +245,15 @@ def test_pack_is_verified_without_sockets_and_code(pack, place, command, monkeyp
     assert command("export", "verify", pack).code == 1
 
 
+def replies(member: bytes | bytearray) -> list[Reply]:
+    read = (orjson.dumps(orjson.loads(line)["reply"]) for line in member.splitlines())
+    return [read_reply("", reply, "") for reply in read]
+
+
 @pytest.mark.campaign
 def test_changed_byte_is_reported_with_its_file(pack, place, campaign):
-    """Half of the changes go with a corrected manifest. Then unused bytes of the database, and
-    bytes of the sweep file that mean nothing, may change."""
+    """Half of the changes go with a corrected manifest. Then unused bytes of the database, bytes of
+    the sweep file that mean nothing, and keys of replies whose value is the default may change."""
     chance = random.Random(campaign.seed)
     contents, bad = members(place / "plain.oversight"), place / "bad.oversight"
     for number in range(campaign.size(50, 200)):
@@ -249,9 +265,13 @@ def test_changed_byte_is_reported_with_its_file(pack, place, campaign):
         corrected = bool(number % 2) and name != "manifest.json"
         write(bad, listed(content) if corrected else content)
         _, wrong, _ = verify(bad)
-        assert wrong or (corrected and name in (DATABASE, SWEEP)), (number, name, at)
-        called = name.removeprefix("run/").partition("/")[0]
-        assert not wrong or name == SWEEP or called in " ".join(wrong), (number, name, at, wrong)
+        if not wrong and name == REPLIES:
+            assert replies(changed) == replies(contents[name]), (number, at)
+        assert wrong or (corrected and name in (DATABASE, SWEEP, REPLIES)), (number, name, at)
+        # A changed text is one that the database and the replies state differently.
+        called = "run.db" if corrected else name.removeprefix("run/").partition("/")[0]
+        faults = " ".join(wrong)
+        assert not wrong or name == SWEEP or called in faults or name in faults, (number, name, at)
     assert verify(place / "plain.oversight")[1] == ()
 
 

@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
+from msgspec import structs
 
 from oversight.cache.cache import Cache
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply, Usage
 from oversight.cache.store import MemoryStore
 from oversight.engine.analysis.pairs import against_naive
 from oversight.engine.extensions.planning import estimate
@@ -19,7 +22,7 @@ from oversight.engine.models.accounting.ledger import Accounting, Latency
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.models.limits.buckets import Limits
 from oversight.engine.models.router import Router
-from oversight.engine.run.dry_run import Walker
+from oversight.engine.run.dry_run import Walker, stand_ins
 from oversight.engine.run.folders import read_manifest
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.run.replay import open_run
@@ -112,6 +115,22 @@ async def test_begun_problem_is_walked_again_only_if_known_replies_fill_in(opene
             patch.setattr(Survey, "learn", forgetful)
             assert await plan_sweep(ready, store, listed()) == plan
         walks.clear()
+
+
+async def test_a_begun_sweep_is_planned_as_its_first_problems_went(opened):
+    """A market ends once its price rests: replies drawn at random would end it at other turns."""
+    judge = "{kind: votes, model: openai/gpt-4o-mini}"
+    text = "problems: {bundled: arithmetic}\nagents: openai/gpt-4o\nprotocols: market_making\n"
+    ready, store = opened(f"{text}judges: {judge}\n", limit=8), MemoryStore()
+    simulated, sent = stand_ins(ready.sweep, {}), []
+
+    async def ask(call: Call) -> Reply:
+        sent.append(call)
+        return structs.replace(simulated.reply(call), usage=Usage(100, 10))
+
+    await run(ready, first(ready.sweep, 4), store, ask)
+    plan = await plan_sweep(ready, store, listed())
+    assert plan.total("calls") == 2 * plan.learnt == 2 * len(sent)
 
 
 async def test_batch_passes_come_from_the_world_with_most_passes(opened):
