@@ -293,6 +293,17 @@ def test_folders_pipes_and_devices_are_refused_by_their_kind_and_never_read(tmp_
         read_bytes(tmp_path / "none.jsonl")
 
 
+def test_compressed_data_may_have_several_parts_and_a_limit_for_all(tmp_path, monkeypatch):
+    monkeypatch.setattr("oversight.protocols.datasets.rows.MAX_BYTES", 10)
+    for sizes, fits in (((10,), True), ((11,), False), ((6, 4), True), ((6, 5), False)):
+        (tmp_path / "d.gz").write_bytes(b"".join(gzip.compress(b"x" * size) for size in sizes))
+        if fits:
+            assert read_bytes(tmp_path / "d.gz") == b"x" * 10
+        else:
+            with pytest.raises(DatasetError, match=r"d\.gz: holds more than 10 bytes; split it"):
+                read_bytes(tmp_path / "d.gz")
+
+
 @pytest.mark.parametrize(
     ("kind", "row"),
     [

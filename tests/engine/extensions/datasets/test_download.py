@@ -30,6 +30,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> str:
         return httpx2.Response(200, content=FILES[name]) if name in FILES else httpx2.Response(404)
 
     def get(url: str, **options: Any) -> httpx2.Response:
+        assert options["timeout"] == httpx2.Timeout(60, connect=30), "a slow server is awaited"
         with httpx2.Client(transport=httpx2.MockTransport(answer), **options) as client:
             return client.get(url)
 
@@ -42,7 +43,7 @@ def left(folder: Path) -> list[str]:
 
 
 def test_a_file_comes_whole_with_its_checksum_and_nothing_else_stays(host, tmp_path):
-    path = tmp_path / "deep" / "file.bin"
+    path = tmp_path / "deep" / "er" / "file.bin"
     assert download(f"{host}/file.bin", path) == SHA and path.read_bytes() == WHOLE
     assert left(path.parent) == ["file.bin"]
     assert download(f"{host}/old/file.bin", tmp_path / "moved.bin", sha256=SHA) == SHA

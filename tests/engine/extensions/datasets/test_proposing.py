@@ -13,16 +13,19 @@ from oversight.cache.store import MemoryStore
 from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
 from oversight.engine.extensions.datasets.proposing import (
     ProposeSettings,
+    _counts,
     production,
     require_abilities,
 )
 from oversight.engine.stop import StopToken
 from oversight.protocols import Agent, JsonLines
-from oversight.protocols.datasets.checkers import Checker
+from oversight.protocols.datasets.checkers import Checker, Grade
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.leak import leakage_check
 from oversight.protocols.datasets.open_tasks import (
+    Graded,
     OpenQuestion,
+    Proposal,
     Task,
     accept_or_reject,
     check_references,
@@ -97,11 +100,14 @@ async def test_a_fault_a_refusal_or_a_bug_costs_its_proposal_alone(tasks, caplog
             raise ZeroDivisionError("a bug")
         return Reply("No.", outcome="refused") if "are 2 and" in text else planted(call)
 
-    work, halt = await production_over(Scripted(answer), tasks, MemoryStore())
-    assert halt is None
+    ask = Scripted(answer)
+    work, halt = await production_over(ask, tasks, MemoryStore())
+    asked, cache = len(ask.calls), Cache(MemoryStore(), ask, identity=lambda call: call.model)
+    assert halt is None and await work.run(cache, StopToken(), 2) is None
+    assert len(ask.calls) == asked, "what is done is not asked again"
     kinds = {id.partition("-")[0]: failure.kind for id, failure in work.failures.items()}
     assert kinds == {"t0": "InvalidRequest", "t1": "crash", "t2": "declined"}
-    assert "a bug" in caplog.text and len(work.results()) == 12
+    assert "a bug" in caplog.text and (len(work.results()), work.done) == (12, 24)
     # The order of the tasks, whichever reply came first.
     expected = [one.id for one in work.results()]
     work.made = dict(reversed(work.made.items()))
@@ -154,6 +160,10 @@ def test_answers_are_graded_elsewhere_and_come_back_with_a_label(tasks, command:
     assert "instructed right: graded right 5, wrong 0, ungraded 1" in result.err
     assert "many are ungraded: 1 × its grade is neither right nor wrong" in result.err
     assert "tasks with a pair: 5; without: all wrong 1" in result.err
+    assert command(*words, "--column", "grade", "-o", "alone.jsonl").code == 0
+    assert {file.name for file in tasks.parent.glob("*.jsonl")} == {
+        "tasks.jsonl", "texts.jsonl", "graded.jsonl", "p.jsonl", "q.jsonl", "alone.jsonl",
+    }  # fmt: skip
     files = [(tasks.parent / name).read_bytes() for name in ("graded.jsonl", "p.jsonl", "q.jsonl")]
     known, digests = (
         JsonLines("q.jsonl").load(tasks.parent),
@@ -169,6 +179,28 @@ def test_answers_are_graded_elsewhere_and_come_back_with_a_label(tasks, command:
         "p.jsonl": {"problems": 11, "sha256": digests[1]},
         "q.jsonl": {"problems": 5, "sha256": digests[2]},
     }  # fmt: skip
+
+
+def test_grades_are_counted_by_instruction_and_the_first_reasons_are_told_if_many():
+    def of(number: int, how: str, right: bool | None, reason: str = "") -> Graded:
+        task = Task("t", OpenQuestion("?", ()), None, {}, "t")
+        id = f"t-{how}-{number}" if how else f"t{number}"
+        return Graded(id, task, Proposal("w", "1"), Grade(right, reason))
+
+    rights = [of(n, "right", True) for n in range(19)]
+    ungraded = [of(n, "right", None, "abbcccdddd"[n]) for n in range(10)]
+    # One of 20 is not above 5 %; two of 21 are.
+    line = "instructed right: graded right 19, wrong 0, ungraded {}"
+    assert [*_counts([*rights, ungraded[0]])] == [line.format(1)]
+    assert [*_counts([*rights, *ungraded[:2]])][1:] == ["many are ungraded: 1 × a; 1 × b"]
+    others = [of(1, "fault", False), of(2, "fault", True), of(3, "", False), of(4, "free", True)]
+    assert [*_counts([*others, *ungraded, *rights])] == [
+        line.format(10),
+        "instructed free: graded right 1, wrong 0, ungraded 0",
+        "instructed fault: graded right 1, wrong 1, ungraded 0",
+        "given answers: graded right 0, wrong 1, ungraded 0",
+        "many are ungraded: 4 × d; 3 × c; 2 × b",
+    ]
 
 
 def test_the_options_of_a_command_reach_the_proposals(tasks, command: Command):
