@@ -2,7 +2,17 @@
 
 from dataclasses import replace
 
-from oversight.engine.sweep.grid import Grid, GridRow, baselines, shared_parts
+import orjson
+import pytest
+
+from oversight.engine.sweep.grid import (
+    Grid,
+    GridRow,
+    baselines,
+    read_grid,
+    shared_parts,
+    stored_grid,
+)
 from oversight.engine.sweep.sweep import Sweep, report_rows
 from oversight.protocols import NaiveJudge, Redrawn, StatedJudge
 from tests.engine.sweep_files import sweep
@@ -73,6 +83,32 @@ def test_models_have_the_roles_of_every_seat_in_order_of_first_mention():
     assert [replace(first, settings=s).unchecked for s in (seats, unchecked, {})] == [
         False, True, False,
     ]  # fmt: skip
+
+
+def test_a_stored_grid_is_read_back_and_others_are_refused():
+    grid = Sweep("s", GRID.problems, ROWS, 2, 7, {"sim/0": "here"}, "c0de", {"sim/0": "a/b"})
+    grid = replace(grid, interval="conservative", contrast="a - b")
+    stored = stored_grid(grid)
+    back = read_grid(stored, grid.problems)
+    assert stored_grid(back) == stored and back.problems == grid.problems and len(back) == 42
+    names = ("name", "draws", "seed", "identities", "code", "meanings", "interval", "contrast")
+    assert [getattr(back, name) for name in names] == [getattr(grid, name) for name in names]
+    assert [row.address for row in back.rows] == [row.address for row in grid.rows]
+    assert all(
+        row.naive and row.shown_names == ours.shown_names
+        for row, ours in zip(back.rows, ROWS, strict=True)
+    )
+    parts = orjson.loads(stored)
+    for change, reason in (
+        ({"format": 2}, "a grid of format 2; this version reads 1"),
+        ({"draws": 0}, "no grid of a sweep: 0 draws, 3 rows"),
+        ({"rows": []}, "no grid of a sweep: 2 draws, 0 rows"),
+        ({"seed": "x"}, "no grid of a sweep: Expected `int`"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            read_grid(orjson.dumps(parts | change), grid.problems)
+    with pytest.raises(ValueError, match="no grid of a sweep"):
+        read_grid(b"[" * 100_000, grid.problems)
 
 
 def test_a_sweep_has_the_settings_of_its_file():

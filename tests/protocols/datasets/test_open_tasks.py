@@ -10,7 +10,15 @@ import pytest
 from pyarrow import parquet
 
 from oversight.protocols import Agent, Unreadable
-from oversight.protocols.datasets.checkers import NEITHER, Checker, Grade
+from oversight.protocols.agents.tools import MAX_CODE
+from oversight.protocols.datasets.checkers import (
+    NEITHER,
+    Checker,
+    Grade,
+    _limit_of_monty,
+    fenced,
+    run_tests,
+)
 from oversight.protocols.datasets.jsonl import jsonl, problems
 from oversight.protocols.datasets.open_tasks import (
     Graded,
@@ -55,6 +63,43 @@ async def test_code_is_graded_by_the_tests_of_its_task(answer, right, monkeypatc
     monkeypatch.setattr("oversight.protocols.agents.tools.SECONDS", 0.2)
     checker = Checker("tests", "tests")
     assert (await checker.grade(answer, checker.truth([ADD]), {})).right is right
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (RuntimeError("memory limit exceeded"), "time, memory or depth ran out"),
+        (TimeoutError("feed time limit of 1 s"), "time, memory or depth ran out"),
+        (RecursionError("maximum recursion depth exceeded"), "time, memory or depth ran out"),
+        (ImportError("numpy"), "a module or a file that Monty lacks"),
+        (PermissionError("tests.py"), "a module or a file that Monty lacks"),
+        (SyntaxError("The monty syntax parser: no"), "syntax or a name that Monty lacks"),
+        (NameError("name 'zip' is not defined"), "syntax or a name that Monty lacks"),
+        (AttributeError("'str' object has no attribute 'zfill'"), "a method that Monty lacks"),
+        # These would be wrong in Python, too.
+        (NameError("name 'zipp' is not defined"), ""), (AssertionError(), ""), (KeyError("a"), ""),
+        (AttributeError("'str' object has no attribute 'zfil'"), ""),
+        (AttributeError("'Own' object has no attribute 'zfill'"), ""),
+        (ValueError("no memory limit"), ""),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_only_a_limit_of_the_interpreter_leaves_code_ungraded(fault, reason):
+    assert _limit_of_monty(fault) == reason
+    code = run_tests("x" * (MAX_CODE + 1), "assert x")
+    assert code == (None, f"code of more than {MAX_CODE:,} characters")
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("x = 1", "x = 1"), ("\n  x = 1\n", "  x = 1"),
+        ("Here:\n```python\nx = 1\n```\nIt is.", "x = 1"),
+        ("```\nx = 1\n```\n```\ny = 2\n```", "x = 1"), ("```py\nx = 1", "x = 1"), ("``````", ""),
+    ],
+)  # fmt: skip
+def test_code_is_taken_from_its_first_fence(text, code):
+    assert fenced(text) == code
 
 
 @pytest.mark.wire
