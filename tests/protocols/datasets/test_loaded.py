@@ -262,7 +262,7 @@ NAMES = {
         item.__name__: item
         for item in (
             load, array, table, nested, known, without, mapped, arrow, written, lines, asked, runs,
-            tasks, studied, hub, Fetched, Published, Checker, grades, extracted,
+            tasks, studied, shipment, hub, Fetched, Published, Checker, grades, extracted,
         )
     },
     **PUBLISHED,

@@ -10,15 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from oversight.protocols import Agent, Unreadable
-from oversight.protocols.agents.tools import MAX_CODE
-from oversight.protocols.datasets.checkers import (
-    NEITHER,
-    Checker,
-    Grade,
-    _limit_of_monty,
-    fenced,
-    run_tests,
-)
+from oversight.protocols.datasets.checkers import Checker, Grade
 from oversight.protocols.datasets.jsonl import jsonl, problems
 from oversight.protocols.datasets.open_tasks import (
     Graded,
@@ -29,7 +21,6 @@ from oversight.protocols.datasets.open_tasks import (
     check_references,
     compose,
     graded,
-    instruction_of,
     pairs,
     propose,
     read_tasks,
@@ -65,43 +56,6 @@ async def test_code_is_graded_by_the_tests_of_its_task(answer, right, monkeypatc
     assert (await checker.grade(answer, checker.truth([ADD]), {})).right is right
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        (RuntimeError("memory limit exceeded"), "time, memory or depth ran out"),
-        (TimeoutError("feed time limit of 1 s"), "time, memory or depth ran out"),
-        (RecursionError("maximum recursion depth exceeded"), "time, memory or depth ran out"),
-        (ImportError("numpy"), "a module or a file that Monty lacks"),
-        (PermissionError("tests.py"), "a module or a file that Monty lacks"),
-        (SyntaxError("The monty syntax parser: no"), "syntax or a name that Monty lacks"),
-        (NameError("name 'zip' is not defined"), "syntax or a name that Monty lacks"),
-        (AttributeError("'str' object has no attribute 'zfill'"), "a method that Monty lacks"),
-        # These would be wrong in Python, too.
-        (NameError("name 'zipp' is not defined"), ""), (AssertionError(), ""), (KeyError("a"), ""),
-        (AttributeError("'str' object has no attribute 'zfil'"), ""),
-        (AttributeError("'Own' object has no attribute 'zfill'"), ""),
-        (ValueError("no memory limit"), ""),
-    ],
-    ids=repr,
-)  # fmt: skip
-def test_only_a_limit_of_the_interpreter_leaves_code_ungraded(fault, reason):
-    assert _limit_of_monty(fault) == reason
-    code = run_tests("x" * (MAX_CODE + 1), "assert x")
-    assert code == (None, f"code of more than {MAX_CODE:,} characters")
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("x = 1", "x = 1"), ("\n  x = 1\n", "  x = 1"),
-        ("Here:\n```python\nx = 1\n```\nIt is.", "x = 1"),
-        ("```\nx = 1\n```\n```\ny = 2\n```", "x = 1"), ("```py\nx = 1", "x = 1"), ("``````", ""),
-    ],
-)  # fmt: skip
-def test_code_is_taken_from_its_first_fence(text, code):
-    assert fenced(text) == code
-
-
 @pytest.mark.wire
 @pytest.mark.parametrize("tests", ["x = 1", "assert True"])
 def test_tests_that_no_answer_can_fail_are_refused(tests):
@@ -126,34 +80,6 @@ async def test_a_reference_that_its_checker_does_not_grade_right_is_refused(
     tasks = read_tasks(written(tmp_path, *rows), Checker("numeric"))
     with pytest.raises(DatasetError, match=rf"jsonl:2: reference: tasks-2: .* is graded {grade};"):
         await check_references(tasks, Checker("numeric"), "tasks.jsonl")
-
-
-@pytest.mark.parametrize(
-    ("right", "labels"),
-    [
-        (True, (1, 1.0, True, "1", "1.0", "true", " Right", "CORRECT")),
-        (False, (0, 0.0, False, "0", "0.0", "False", "wrong ", "Incorrect")),
-        (None, (None, "", 2, 0.5, -1, "yes", "unsure", math.nan)),
-    ],
-)
-async def test_the_grade_of_somebody_else_is_read_in_every_common_notation(right, labels):
-    checker = Checker("label", "grade")
-    for label in labels:
-        grade = await checker.grade("any answer", checker.truth(label), {})
-        assert grade == (right, "" if right is not None else NEITHER), label
-
-
-@pytest.mark.parametrize(
-    ("id", "parts"),
-    [
-        ("t1-fault-0", ("fault", "t1")), ("a-b-right-12", ("right", "a-b")),
-        ("fault-fault-1", ("fault", "fault")), ("t-free-3", ("free", "t")),
-        ("fault-0", ("", "")), ("-fault-0", ("", "")), ("t-fualt-0", ("", "")),
-        ("t-fault-x", ("", "")), ("t-fault-", ("", "")), ("t1", ("", "")), ("", ("", "")),
-    ],
-)  # fmt: skip
-def test_the_id_of_a_proposal_has_its_instruction_and_its_task(id, parts):
-    assert instruction_of(id) == parts
 
 
 CRATES = Task("crates", OpenQuestion("How many jars?", ()), "48", {}, "crates")
