@@ -95,7 +95,8 @@ class Notes:
         if self.bad:
             causes = Counter(_cause(fault) for fault in self.bad)
             listed = "; ".join(f"{count:,} × {cause}" for cause, count in causes.most_common(3))
-            more = f"; {len(causes) - 3:,} other causes" if len(causes) > 3 else ""
+            others = len(causes) - 3
+            more = f"; {others:,} other cause{'s' * (others != 1)}" if others > 0 else ""
             first = f"{self.bad[0].file}:{self.bad[0].line}"
             yield (
                 f"skipped rows: {len(self.bad):,} of {self.rows:,}, the first at {first}: "
