@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import fields
 from decimal import Decimal
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,18 @@ from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.judges.judge import as_probabilities
 from oversight.protocols.judges.windowed import Windowed
 from oversight.protocols.mechanisms.cross_examination import statements
+from oversight.protocols.mechanisms.debate_game import equilibrium
 from oversight.protocols.mechanisms.doubly_efficient_debate import Sampling
-from oversight.protocols.prompts.prompt_set import default_prompts
-from oversight.protocols.prompts.render import Instructions
+from oversight.protocols.mechanisms.market_making import distance
+from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
+from oversight.protocols.prompts.render import (
+    Instructions,
+    find_question,
+    read_instructions,
+    read_rules,
+)
 from oversight.protocols.protocol import as_verdict
-from oversight.protocols.question import Answer, Problem, Question, is_graded, labelled, randomness
+from oversight.protocols.question import Answer, Question, is_graded, labelled, randomness
 from oversight.protocols.quotes import find_quotes, marked
 from oversight.protocols.scores import (
     RANGES,
@@ -67,26 +74,12 @@ SCORES_FILE = Path(__file__).with_name("scores.md")
 THREE, FOUR = (Question("?", tuple(Answer(text, text) for text in "ABCD"[:n])) for n in (3, 4))
 
 
-def test_hiding_a_passage_leaves_all_else():
-    read = Question("Who?", CRATES.answers, "It was the cat.", True, "CREATE TABLE cats(name);")
-    assert read.without_passage() == replace(read, passage="")
-
-
-def test_the_best_answer_is_the_first_of_the_most_valuable():
-    assert Problem("p", THREE, (0.2, 0.9, 0.9)).best == 1
-
-
 def test_labels_depend_on_seed_and_id_alone_and_do_not_tell_the_truth():
     answers = [("48", "the work", 1.0), ("36", "", -1.0)]
     assert len({labelled("p", "?", answers, seed=seed).best for seed in range(20)}) == 2
     problems = [labelled(f"p{n}", "How many?", answers) for n in range(400)]
     assert all(problem.question.answers[problem.best].text == "48" for problem in problems)
     assert 160 <= sum(problem.best for problem in problems) <= 240
-
-
-def test_random_numbers_are_equal_on_every_machine():
-    assert randomness(0, "apples", "labels").random() == 0.9574384054589726
-    assert randomness(0, "apples", "other").random() != randomness(0, "apples", "labels").random()
 
 
 def verdicts(answers: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[float, ...]]:
@@ -105,19 +98,11 @@ def test_a_verdict_scores_what_is_written_down(session, request):
     session.check(request, expressions(names | {"solib": told(SOLIB_SCORES["accuracy"])}))
 
 
-def test_scores_and_solib_scores_are_in_report_order():
-    assert list(SCORES) == list(SOLIB_SCORES) == ["log", "brier", "logodds", "accuracy"]
-
-
 @given(verdicts(st.integers(2, 5)))
-def test_scores_keep_to_their_ranges(probs):
+def test_scores_keep_to_their_ranges_and_accuracies_of_all_answers_sum_to_one(probs):
     for place in range(len(probs)):
         assert math.log(1e-4) <= log(probs, place) <= math.log(1 - 1e-4)
         assert -2 <= brier(probs, place) <= 0 and 0 <= accuracy(probs, place) <= 1
-
-
-@given(verdicts(st.integers(2, 5)))
-def test_split_accuracies_of_all_answers_sum_to_one(probs):
     assert sum(accuracy(probs, place) for place in range(len(probs))) == pytest.approx(1)
 
 
@@ -248,28 +233,14 @@ def test_near_statements_pass_and_far_ones_fail_with_high_probability(true):
             assert off_by_chance(sampling, far_value, true) >= 1 - sampling.failure
 
 
-def test_published_constants_need_the_votes_of_the_proof():
-    """The known truth: a verifier that fails with 1/100 at an error of 1/200 takes
-    ln(200) / (2 / 200^2) votes."""
-    proof = Sampling(0.01, 0.02, 0.01)
-    assert proof.threshold == pytest.approx(0.015) and proof.votes == 105_967
-    votes = [Sampling(0.01 / k, 0.02 / k, 0.01).votes for k in (1, 2, 4)]
-    assert all(more == pytest.approx(4 * fewer, rel=1e-4) for fewer, more in pairwise(votes))
-
-
-def test_error_of_exactly_the_threshold_fails():
-    assert not Sampling(0.05, 0.15, 0.1).passes(0.6, 0.5)
-    assert Sampling(0.05, 0.15, 0.1).passes(0.59, 0.5)
-    assert not Sampling(0.05, 0.35, 0.1).passes(0.8, 1.0)
-
-
 LONG = "<quote>one two</quote> <quote>three</quote> <quote>" + "word " * 50 + "word</quote>"
 WORDS_FILE = Path(__file__).with_name("words.md")
 
 
-def heard(words_said: str) -> str:
+def heard(words_said: str, scratchpad: bool = True, **settings: Any) -> str:
     """The text that others hear of it if the speaker may think in private."""
-    return Agent("alice", scratchpad=True).read(Reply(words_said), (), A, ADVOCATE).text
+    speaker = Agent("alice", scratchpad=scratchpad, **settings)
+    return speaker.read(Reply(words_said), (), A, ADVOCATE).text
 
 
 def conceded(words_said: str) -> bool:
@@ -391,7 +362,8 @@ NAMES = PUBLIC | {
         escape_and_count, is_graded, find_quotes, marked, Quote, loader, wished, checked,
         features, example, Reply, believed, scaled, exchanged_three, fits, as_verdict, likeliest,
         applicable, check_probabilities, is_apart, number_text, Decimal,
-        graded, judged, played, size_in_words, unspoken, ToolUse, Turn,
+        graded, judged, played, size_in_words, unspoken, ToolUse, Turn, distance, equilibrium,
+        find_question, read_instructions, read_rules, statements, randomness, Sampling, PromptSet,
     )
 }  # fmt: skip
 
@@ -401,6 +373,7 @@ def test_words_are_read_as_intended(session, request):
     more = {"PASSAGE": PASSAGE, "ALICE": ALICE, "JUDGE": JUDGE, "SHOT": SHOT, "LONG": LONG}
     more |= {name.upper(): StatedJudge(name) for name in ("ann", "ben", "cat")}
     more |= {"THREE": THREE, "RANGES": RANGES, "CRATES": CRATES, "DEFAULT": default_prompts()}
+    more |= {"SOLIB_SCORES": SOLIB_SCORES}
     session.check(request, expressions(NAMES | more))
 
 

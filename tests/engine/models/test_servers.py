@@ -183,7 +183,7 @@ def otherwise(model: str, **facts: Any) -> list[str]:
 def probed(shape: dict[str, Any], reply: Reply) -> str:
     """The fault of this reply to the probe of a call's shape."""
     (probe,) = probes_of([SHAPE.changed(**shape)])["compatible/lab/m"]
-    assert probe.call.messages[0].role == "user"
+    assert probe.call.messages[0].role == "user" and "secret" not in str(probe.call)
     return probe.fault(reply) or "nothing"
 
 
@@ -375,7 +375,7 @@ def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(place, command
     assert "openai/gpt-4.1: its vendor says that it is served, until 2027-01-14" in ran.out
 
 
-SHAPE = Call(Request("compatible/lab/m", (), max_tokens=64))
+SHAPE = Call(Request("compatible/lab/m", (Message("user", "secret"),), max_tokens=64))
 SCHEMA = ResponseFormat("v", '{"type":"object","required":["A"]}')
 TOOL = ToolSpec("calculator", "adds", '{"type":"object"}')
 
@@ -412,9 +412,3 @@ async def test_a_checkup_of_tools_hands_their_results_back(end, text):
     assert [len(call.messages) for call in calls if call.tools] == [1, 3]
     (looked,) = (check for check in checks if text in check.text)
     assert looked.fine == bool(end)
-
-
-def test_probe_of_a_shape_omits_its_messages():
-    shape = Call(Request("compatible/lab/m", (Message("user", "secret"),), tools=(TOOL,)))
-    (probe,) = probes_of([shape])["compatible/lab/m"]
-    assert "secret" not in probe.call.messages[0].text

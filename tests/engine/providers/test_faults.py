@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from oversight.cache.normalize import words
 from oversight.cache.reply import UNKNOWN_STOP
-from oversight.engine.errors import EngineError, Malformed, OutcomeUnknown
+from oversight.engine.errors import Malformed, OutcomeUnknown
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.fault import (
     FaultEvidence,
@@ -155,29 +155,3 @@ def test_each_recorded_stop_reason_has_its_meaning_on_each_wire(wire):
             outcomes = {"unknown" if marked else reply.outcome.replace("empty", "ok")}
         expected = {OUTCOMES.get(end, end) for end in (stop["meaning"], *stop.get("also", ()))}
         assert outcomes <= expected, stop
-
-
-FILTERED = [
-    {"choices": [], "prompt_filter_results": [{"content_filter_results": {"hate": {}}}]},
-    {"choices": [{"index": 0, "finish_reason": "content_filter"}]},
-    {"choices": [{"index": 0, "finish_reason": "SAFETY", "message": None}]},
-    {"choices": None, "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}},
-    {"error": {"message": "The prompt was blocked by our content filter.", "code": None}},
-]
-
-
-@pytest.mark.parametrize("body", FILTERED)
-def test_a_filter_that_answers_without_a_choice_has_declined(body):
-    assert WIRES["openai"].reply(200, {}, orjson.dumps(body)).outcome == "refused"
-
-
-def test_a_reply_without_a_choice_is_malformed_unless_something_says_why():
-    for body in ({"choices": []}, {"choices": [{"message": "our content policy forbids it"}]}):
-        with pytest.raises(Malformed):
-            WIRES["openai"].reply(200, {}, orjson.dumps(body))
-
-
-def test_a_stream_is_named():
-    body, headers = b'data: {"choices": []}\n\n', {"content-type": "text/event-stream"}
-    with pytest.raises(EngineError, match="`stream: false`"):
-        WIRES["openai"].reply(200, headers, body)

@@ -117,15 +117,6 @@ def test_private_tags_and_their_contents_are_removed(text):
     assert "private" not in remainder and without_thoughts(remainder) == remainder
 
 
-@pytest.mark.parametrize(
-    ("scratchpad", "heard_text"), [(True, "four five"), (False, "<private>one two […]")]
-)
-def test_private_thoughts_do_not_count_as_words(scratchpad, heard_text):
-    agent = replace(AGENT, scratchpad=scratchpad, words=2)
-    words_said = Reply("<private>one two three</private> four five")
-    assert agent.read(words_said, (), SIDE, ADVOCATE).text == heard_text
-
-
 def test_only_speakers_with_a_side_and_permission_read_how_to_concede():
     assert not AGENT.read(Reply("I concede."), (), None, CLIENT).conceded
     how, may = default_prompts().text("agent.concede"), replace(AGENT, may_concede=True)

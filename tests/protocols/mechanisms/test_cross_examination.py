@@ -28,11 +28,6 @@ async def test_a_speech_without_a_statement_is_judged_unchallenged(blank):
     assert len(verdict.transcript.turns) == 1 and len(ask.calls) == 2
 
 
-def test_a_long_sentence_is_cut_into_statements_of_forty_words():
-    words_said = statements(" ".join(f"w{n}" for n in range(90)) + ". Short.")
-    assert [len(statement.text.split()) for statement in words_said] == [40, 40, 10, 1]
-
-
 @given(st.text(alphabet="ab1.!?)\"' \n…", max_size=60))
 def test_statements_cover_a_speech_and_lose_only_white_space(speech):
     words_said = statements(speech)
@@ -123,11 +118,6 @@ def test_rock_paper_scissors_has_value_zero_and_even_strategies():
     assert solution.value == pytest.approx(0) and solution.rows == pytest.approx((1 / 3,) * 3)
 
 
-def test_the_first_of_several_saddle_points_is_played():
-    solution = equilibrium([[0.5, 0.5], [0.5, 0.5], [0.1, 0.2]])
-    assert (solution.value, solution.rows, solution.columns) == (0.5, (1, 0, 0), (1, 0))
-
-
 def script(call: Call) -> str:
     parsed = prompt(call)
     match parsed.task:
@@ -152,12 +142,6 @@ def test_steering_depends_only_on_contents_and_grows_with_the_dose():
     assert not steering[0] and steering[-1] == set(subs)
     seeded = Amplification(JUDGE, ALICE, seed=1)
     assert {sub for sub in subs if seeded.steers(CRATES, sub)} != steering[10]
-
-
-def test_the_coin_of_a_helper_is_pinned():
-    protocol = Amplification(JUDGE, ALICE)
-    fallen = "".join("01"[protocol.steers(CRATES, f"sub {n}")] for n in range(16))
-    assert fallen == "0010011010000001"
 
 
 def total(parsed: str) -> list[int]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from oversight import Agent, Answer, Call, Protocol, Question, Reply
-from oversight.protocols import Debate, InteractiveDebate, Jury, MarketMaking, WeakToStrong
+from oversight.protocols import Debate, InteractiveDebate, MarketMaking, WeakToStrong
 from oversight.protocols.counts import unread_by_seat
 from oversight.protocols.doubts import ANYTHING
 from oversight.protocols.errors import NotRun
@@ -19,7 +19,7 @@ from oversight.protocols.held import DiscussedQuestion, RecordedConversation, Re
 from oversight.protocols.judges.logprob import LogprobJudge
 from oversight.protocols.judges.stated import DistributionJudge, StatedJudge
 from oversight.protocols.mechanisms.baselines import Consultancy, DoubleConsultancy, Propaganda
-from oversight.protocols.mechanisms.market_making import AdversarialPropaganda, distance, losses
+from oversight.protocols.mechanisms.market_making import AdversarialPropaganda, losses
 from oversight.protocols.mechanisms.open_protocols import (
     OpenConsultancy,
     OpenDebate,
@@ -181,11 +181,6 @@ async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_numbe
         assert expected == pytest.approx(-2 * (0.09 + 0.09 / size))
 
 
-def test_a_jury_may_be_one_of_the_weak_judges():
-    jury = Jury((StatedJudge("ann"), StatedJudge("ben")))
-    assert WeakToStrong(jury, ALICE, weak=(JUDGE,)).panel().name.startswith("jury")
-
-
 async def test_open_trust_shares_everything_and_is_worth_nothing():
     """The known truth: a blindly trusted agent is believed for the lie as for the truth. The
     verdict is 1 on each world's own answer, so ASD is 0."""
@@ -334,12 +329,6 @@ def test_a_market_that_knows_the_verdict_loses_least(final, prices):
     oracle, market = dict(losses((final, final), final)), dict(losses(tuple(prices), final))
     assert market["market_loss"] >= oracle["market_loss"] - 1e-12
     assert -1 <= market["adversary_loss"] <= oracle["adversary_loss"] == 0
-
-
-@pytest.mark.parametrize("percent", range(0, 100, 5))
-def test_move_of_exactly_epsilon_does_not_end_the_trade(percent):
-    low, high = percent / 100, (percent + 5) / 100
-    assert distance((low, 1 - low), (high, 1 - high)) == 0.05
 
 
 async def test_market_trades_in_more_than_two_answers():

@@ -222,6 +222,7 @@ def reviewed(call: Call) -> str:
 @pytest.mark.parametrize("rebuttals", [0, 2])
 async def test_a_proposer_who_defends_its_proposal_shares_all_calls(aux, critic, rebuttals):
     protocol = ProposerCritic(JUDGE, ALICE, CAROL, aux=aux, rebuttals=rebuttals, defends="proposal")
+    protocol.check(PROPOSED)
     labels = {answer.text: answer.label for answer in PROPOSED.answers}
     asks, turns = [], []
     for side in PROPOSED.answers:
@@ -233,15 +234,6 @@ async def test_a_proposer_who_defends_its_proposal_shares_all_calls(aux, critic,
     pair = [(f"Proposer {accept}", f"{accept} by alice"), ("Critic", f"{labels[critic]} by carol")]
     assert turns == [pair * (rebuttals + 1)] * 2
     assert dict(verdict.measures)["critic_chose"] == labels[critic]
-
-
-def test_only_proposals_can_be_defended():
-    protocol = ProposerCritic(JUDGE, ALICE, defends="proposal")
-    protocol.check(PROPOSED)
-    with pytest.raises(ValueError, match="needs problems to accept or reject"):
-        protocol.check(CRATES)
-    with pytest.raises(ValueError, match="defends"):
-        ProposerCritic(JUDGE, ALICE, defends="all")  # type: ignore[arg-type]
 
 
 def reward(call: Call, value: float) -> str:

@@ -25,7 +25,7 @@ from oversight import Answer, Call, Debate, Judge, LogprobJudge, Problem, Protoc
 from oversight.cache.reply import Reply, ToolCall
 from oversight.engine.extensions.simulation.speech import Contents, fill_form
 from oversight.protocols import BestOf, OpenTrust, SideCheck, VotesJudge, Words
-from oversight.protocols.agents.agent import ADVOCATE, Agent, RolePrompt
+from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.counts import counted
 from oversight.protocols.judges.stated import DistributionJudge, StatedJudge
@@ -81,12 +81,6 @@ def test_a_question_is_read_back_as_it_was_laid_out(text, answers, passage, reve
     assert problem_prefix(system.text).endswith(find_question(system.text))
 
 
-def test_a_prompt_of_somebody_else_has_neither_a_question_nor_instructions():
-    plain = "You are a helpful assistant."
-    assert find_question(plain) == "" and read_instructions(plain) is None
-    assert read_rules(plain) == (plain, "")
-
-
 @given(st.lists(st.tuples(TEXT, st.booleans()), max_size=4))
 def test_turns_are_read_back_without_the_results_of_tools(turns):
     spoken = tuple(
@@ -128,11 +122,12 @@ def test_a_statement_is_read_back_from_its_tag_and_cannot_leave_it():
 LIVE = re.compile(rf"<\s*/?\s*(?:{'|'.join(TAGS)})\b", re.IGNORECASE)
 
 
-@given(st.lists(st.sampled_from([*TAGS, "<", "/", " ", ">", "x", "\n"])).map("".join))
-def test_no_live_tag_survives(text):
+@given(st.text() | st.lists(st.sampled_from([*TAGS, "<", "/", " ", ">", "x", "\n"])).map("".join))
+def test_no_live_tag_survives_and_a_text_that_forges_nothing_is_shown_as_it_is(text):
     harmless, forged = escape_and_count(text)
     assert not LIVE.search(harmless) and forged == len(LIVE.findall(text))
-    assert escape_and_count(harmless) == (harmless, 0)
+    assert escape_and_count(harmless) == (harmless, 0) and escape_tags(text) == harmless
+    assert forged or harmless == text
 
 
 @pytest.mark.parametrize("tag", TAGS)
@@ -144,12 +139,6 @@ def test_a_text_of_a_data_set_is_shown_without_live_tags(tag):
     plain = question_block(Question("1", clean, passage="1"))
     assert len(LIVE.findall(block)) == len(LIVE.findall(plain))
     assert not LIVE.search(answer_body(answers[0]))
-
-
-@given(st.text())
-def test_a_text_that_forges_nothing_is_shown_as_it_is(text):
-    if not LIVE.search(text):
-        assert escape_tags(text) == text
 
 
 ATTACK = (
@@ -166,17 +155,10 @@ ABOUT = Problem(
 )
 AGENT = Agent("agent", tools=("calculator",), quotes=True, scratchpad=True, reason="public")
 JUDGE = StatedJudge("judge", reason="public")
-AGENTS = {
-    "plain": AGENT,
-    "best of": BestOf(2, AGENT, JUDGE),
-    "side checked": SideCheck(AGENT, Agent("checker")),
-}
-JUDGES: dict[str, Judge] = {
-    "stated": JUDGE,
-    "distribution": DistributionJudge("judge", reason="public"),
-    "logprob": LogprobJudge("judge"),
-    "votes": VotesJudge("judge", n=1),
-}
+DRAFTERS = BestOf(2, AGENT, JUDGE), SideCheck(AGENT, Agent("checker"))
+JUDGES = (
+    DistributionJudge("judge", reason="public"), LogprobJudge("judge"), VotesJudge("judge", n=1),
+)  # fmt: skip
 
 
 def attack(call: Call) -> str | Reply:
@@ -259,20 +241,19 @@ async def seats(name: str, agent: object, judge: Judge) -> set[tuple[str, ...]]:
     return result
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
-async def test_every_seat_of_a_mechanism_reads_others_as_data_and_is_warned(name):
-    assert (await seats(name, AGENT, JUDGE)) or name in ("naive_judge", "open_trust", "recorded")
-
-
-@pytest.mark.parametrize("kind", AGENTS)
-async def test_drafters_and_checkers_read_others_as_data_and_are_warned(kind):
-    assert await seats("debate", AGENTS[kind], JUDGE)
-
-
-@pytest.mark.parametrize("kind", JUDGES)
-@pytest.mark.parametrize("name", ["debate", "critique", "doubly_efficient_debate"])
-async def test_judges_read_others_as_data_and_are_warned(name, kind):
-    assert await seats(name, AGENT, JUDGES[kind])
+@pytest.mark.parametrize(
+    ("name", "agent", "judge"),
+    [
+        *product(PROTOCOLS, [AGENT], [JUDGE]),
+        *product(["debate"], DRAFTERS, [JUDGE]),
+        *product(["debate", "critique", "doubly_efficient_debate"], [AGENT], JUDGES),
+    ],
+    ids=lambda part: part if isinstance(part, str) else type(part).__name__,
+)
+async def test_every_seat_and_drafter_and_judge_reads_others_as_data_and_is_warned(
+    name, agent, judge
+):
+    assert await seats(name, agent, judge) or name in ("naive_judge", "open_trust", "recorded")
 
 
 WORDED = [name for name, kind in PROTOCOLS.items() if kind.sections]
@@ -325,16 +306,6 @@ async def test_one_block_changes_the_calls_of_its_seat_and_no_others():
     fresh = [call for call in after if call.address not in before]
     assert [prompt(call).task for call in fresh] == ["percentages"]
     assert "Take your time." in prompt(fresh[0]).user
-
-
-def test_old_protocols_with_plain_strings_still_work():
-    older = RolePrompt("Voice", "Rules.", "For ({label}) {answer}.")  # type: ignore[arg-type]
-    assert older == RolePrompt("Voice", Words("Rules."), Words("For ({label})."))
-
-
-def test_digest_covers_the_words_and_not_the_name():
-    other = WORDS.changed("other", {"debate.judge": "You are the judge."})
-    assert WORDS.digest == PromptSet("renamed", WORDS.blocks).digest != other.digest
 
 
 async def test_everyone_knows_if_the_judge_cannot_read_the_passage():
@@ -455,14 +426,13 @@ def test_no_program_looks_up_the_quotes_of_a_form():
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=30))
-def test_any_words_of_any_passage_are_verified(before, quote, after):
+def test_any_words_of_any_passage_are_verified_and_folding_twice_is_folding_once(
+    before, quote, after
+):
+    passage = f"{before}\n{quote}\n{after}"
+    assert fold(fold(passage)) == fold(passage)
     assume("<" not in quote and fold(quote))
-    assert verified(quote, f"{before}\n{quote}\n{after}")
-
-
-@given(st.text(max_size=60))
-def test_folding_twice_is_folding_once(text):
-    assert fold(fold(text)) == fold(text)
+    assert verified(quote, passage)
 
 
 async def test_quoting_speakers_read_how_to_quote_and_get_our_marks():
