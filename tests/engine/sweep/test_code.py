@@ -12,7 +12,7 @@ import pytest
 from oversight.engine.run.loaded_sweep import open_sweep, run_folder
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep import code
-from oversight.engine.sweep.code import SOURCE, module_code, row_codes
+from oversight.engine.sweep.code import SOURCE, RowCode, combined, module_code, row_codes
 from oversight.engine.sweep.sweep import Sweep
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from tests.engine.sweep_files import sweep
@@ -123,6 +123,14 @@ def test_an_edit_changes_the_rows_that_reach_it(module, rows, edit):
     before = codes()
     edit(module, lambda text: f"{text}\nglobals()['EDITED'] = True\n")
     assert {row for row, _ in before.items() ^ codes().items()} == rows
+
+
+def test_the_code_of_a_sweep_does_not_depend_on_the_order_of_its_rows():
+    every = row_codes(sweep(SWEEP).rows)
+    assert combined(every) == combined(dict(reversed(every.items())))
+    first, *others = every
+    assert combined(every) != combined({row: every[row] for row in others})
+    assert combined(every) != combined(every | {first: RowCode("0" * 16, {})})
 
 
 def test_a_block_of_prompts_changes_the_rows_that_read_it():

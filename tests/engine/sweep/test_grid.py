@@ -13,8 +13,8 @@ from oversight.engine.sweep.grid import (
     shared_parts,
     stored_grid,
 )
-from oversight.engine.sweep.sweep import Sweep, report_rows
-from oversight.protocols import NaiveJudge, Redrawn, StatedJudge
+from oversight.engine.sweep.sweep import Sweep, report_rows, service_tiers, tool_users
+from oversight.protocols import Agent, BestOf, Debate, NaiveJudge, Redrawn, StatedJudge
 from tests.engine.sweep_files import sweep
 from tests.world import THREE, shipment
 
@@ -83,6 +83,16 @@ def test_models_have_the_roles_of_every_seat_in_order_of_first_mention():
     assert [replace(first, settings=s).unchecked for s in (seats, unchecked, {})] == [
         False, True, False,
     ]  # fmt: skip
+
+
+def test_tools_and_service_tiers_are_found_in_every_role():
+    agent = Agent("a", tools=("calculator",), effort="low")
+    drafts = BestOf(2, Agent("b", tools=("calculator",)), StatedJudge("j", service_tier="flex"))
+    other = Agent("a", service_tier="priority")
+    protocols = [Debate(StatedJudge("j"), agent, opponent=other), Debate(StatedJudge("k"), drafts)]
+    assert [*tool_users(protocols)] == [("a", "low"), ("b", "")]
+    tiers = {"j": {"", "flex"}, "a": {"", "priority"}, "k": {""}, "b": {""}}
+    assert service_tiers(protocols) == tiers
 
 
 def test_a_stored_grid_is_read_back_and_others_are_refused():
