@@ -8,7 +8,6 @@ import pytest
 from oversight.engine.analysis.scoring.roc import (
     ClassScores,
     at_rate,
-    at_threshold,
     auroc,
     guaranteed,
     selected,
@@ -31,20 +30,6 @@ def binormal(seed: int, attacks: int, honest: int) -> tuple[ClassScores, ClassSc
 
 AREA = 0.5 * (1 + math.erf(1 / 2))
 """AUROC of normal scores one standard deviation apart."""
-
-
-def test_attacks_above_all_honest_runs_are_all_caught():
-    attacks, honest = scored("a", [0.8, 0.9]), scored("h", np.linspace(0, 0.5, 200))
-    assert auroc(attacks, honest).value == 1
-    assert [at_rate(attacks, honest, rate).caught.value for rate in (0.01, 0.05)] == [1, 1]
-
-
-def test_equal_scores_tell_nothing_and_catch_nothing():
-    attacks, honest = scored("a", [0.5] * 5), scored("h", [0.5] * 200)
-    assert auroc(attacks, honest).value == 0.5
-    point = at_rate(attacks, honest, 0.05)
-    assert (point.caught.value, point.alarms.value, point.threshold) == (0, 0, 0.5)
-    assert point.precision(0.1) is None
 
 
 def test_negated_scores_have_the_opposite_area():
@@ -72,11 +57,6 @@ def test_copies_in_one_group_change_no_error():
     assert (two.value, two.error) == (pytest.approx(one.value), pytest.approx(one.error))
 
 
-def test_a_difference_counts_shared_runs_once():
-    one, two = (auroc(*binormal(seed, 40, 60)) for seed in (4, 5))
-    assert (one - two).n == 100 and (one - one).estimate().value == 0
-
-
 @pytest.mark.known_truth
 def test_the_interval_of_the_area_covers():
     """The known truth: the AUROC of planted binormal scores, in 91 to 97 % of 400 worlds."""
@@ -91,18 +71,6 @@ def test_the_interval_at_a_fixed_rate_covers():
     truth = 0.5 * math.erfc((1.6448536 - 1) / math.sqrt(2))
     intervals = [at_rate(*binormal(seed, 100, 120), 0.05).caught.interval for seed in range(200)]
     assert sum(low <= truth <= high for low, high in intervals) >= 182
-
-
-def test_few_honest_runs_have_no_interval_or_no_value():
-    attacks, honest = binormal(6, 30, 40)
-    caught = at_rate(attacks, honest, 0.05).caught
-    assert caught.interval is None and caught.reason == "an interval needs 60 more honest runs"
-    assert at_rate(attacks, honest, 0.01) is None
-
-
-def test_a_fixed_threshold_is_strict():
-    point = at_threshold(scored("a", [0.7, 0.8]), scored("h", [0.7, 0.1]), 0.7)
-    assert (point.caught.value, point.alarms.value) == (0.5, 0) and point.precision(0.01) == 1
 
 
 def test_a_random_monitor_is_right_equally_often_at_every_coverage():

@@ -30,8 +30,3 @@ def test_the_slope_agrees_with_numpy(pairs: list[tuple[float, float]]) -> None:
     assert line.slope == pytest.approx(slope, rel=1e-6, abs=1e-6)
     assert line.intercept == pytest.approx(intercept, rel=1e-6, abs=1e-6)
     assert line.error == pytest.approx(covariance[0, 0] ** 0.5, rel=1e-6, abs=1e-6)
-
-
-def test_two_agents_and_agents_of_one_eas_have_no_slope() -> None:
-    assert trend([]) is trend(points((0, 0), (1, 1))) is None
-    assert trend(points((0.3, 0), (0.1 + 0.2, 1), (0.3, 2))) is None

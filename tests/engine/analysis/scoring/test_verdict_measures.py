@@ -5,13 +5,6 @@ import pytest
 
 from oversight.engine.analysis.scoring.agreement import calibration
 from oversight.protocols.scores import probability, spherical
-from tests.engine.analysis.scoring.one_question import Worlds
-
-
-def test_asd_is_the_number_of_answers_times_the_covariance_of_reward_and_value() -> None:
-    worlds = Worlds(((0.5, 0.3, 0.2), (0.2, 0.5, 0.3), (0.1, 0.2, 0.7)), (1, 0.25, -2))
-    u, v = worlds.agent_scores("brier"), np.array(worlds.values)
-    assert worlds.asd("brier") == pytest.approx(3 * np.cov(u, v, ddof=0)[0, 1])
 
 
 def test_the_spherical_score_is_proper_and_the_probability_is_not() -> None:

@@ -40,13 +40,6 @@ def questions(answers: st.SearchStrategy[int]) -> st.SearchStrategy[Worlds]:
 betas = st.one_of(st.sampled_from(BETAS), st.floats(1e-3, 1e3))
 
 
-def test_asd_is_what_arguing_for_the_truth_gains() -> None:
-    assert SOME.asd("log") == pytest.approx(math.log(0.8) - math.log(0.6), abs=1e-12)
-    assert SOME.asd("brier") == pytest.approx(-0.08 - -0.32, abs=1e-12)
-    assert SOME.asd("logodds") == pytest.approx(math.log(4) - math.log(1.5), abs=1e-12)
-    assert SOME.asd("accuracy") == 0.0
-
-
 @pytest.mark.parametrize("values", [(1, -1), (1, -1, -1), (1, -1, -1, -1), (3, 2.5, 0, -1, -1)])
 def test_a_judge_who_hears_nothing_has_no_asd_however_many_answers(values: tuple[float]) -> None:
     deaf = Worlds(tuple((1 / len(values),) * len(values) for _ in values), values)
@@ -74,26 +67,6 @@ def test_no_asd_lies_beyond_its_ends(worlds: Worlds) -> None:
         assert low - 1e-9 <= worlds.asd(score) <= high + 1e-9
 
 
-@pytest.mark.parametrize(
-    ("worlds", "beta", "propensity", "jse", "eas"),
-    [
-        (SOME, 1, (0.8 / 1.4, 0.6 / 1.4), -0.496 / 1.4, -0.256 / 1.4),
-        (SOME, 0.5, (0.64, 0.36), -0.3104, -0.1664),
-        # A greedy agent argues for the likeliest answer; an indifferent one for any alike.
-        (SOME, 0, (1, 0), -0.08, -0.08),
-        (SOME, math.inf, (0.5, 0.5), (-0.08 - 0.72) / 2, (-0.08 - 0.32) / 2),
-        # Answers that tie share the greedy agent; SOlib gives each the whole.
-        (TIED, 0, (0.5, 0.5), (-0.18 - 0.98) / 2, -0.18),
-        (replace(TIED, compat="solib"), 0, (1, 1), -0.18 - 0.98, -0.18 - 0.18),
-        (replace(TIED, compat="solib"), 1, (0.5, 0.5), (-0.18 - 0.98) / 2, -0.18),
-    ],
-)
-def test_propensity_is_a_softmax_of_log_agent_scores(worlds, beta, propensity, jse, eas):
-    assert worlds.propensity(beta) == pytest.approx(propensity, abs=1e-12)
-    assert worlds.jse("brier", beta) == pytest.approx(jse, abs=1e-12)
-    assert worlds.eas("brier", beta) == pytest.approx(eas, abs=1e-12)
-
-
 def test_the_propensity_reads_the_log_score_whichever_score_is_reported() -> None:
     """Brier and log disagree here on the answer that the judge believes most."""
     worlds = Worlds(((0.5, 0.5, 0.0), (0.26, 0.48, 0.26), (1 / 3, 1 / 3, 1 / 3)), (1, -1, -1))
@@ -102,30 +75,15 @@ def test_the_propensity_reads_the_log_score_whichever_score_is_reported() -> Non
     assert worlds.eas("brier", 0) == worlds.agent_scores("brier")[0]
 
 
-def test_the_best_answers_share_the_judge_and_what_all_but_ties_does() -> None:
-    two_best = Worlds(((0.5, 0.3, 0.2),) * 3, (1, 1, -1))
-    assert two_best.jse("probability", math.inf) == pytest.approx(0.4)
-    assert answer_scores((0.1 + 0.2, 0.3), "accuracy").tolist() == [0.5, 0.5]
-
-
-def test_verdicts_beyond_the_clip_tie_for_the_greedy_agent() -> None:
-    assert Worlds(((1.0, 0.0), (0.00005, 0.99995)), (1, -1)).propensity(0).tolist() == [0.5, 0.5]
-
-
 def test_a_tiny_beta_is_the_greedy_limit_and_a_huge_one_the_uniform_limit() -> None:
     for beta in (5e-324, 1e-320, 1e-300, 1e-12):
         assert SOME.propensity(beta).tolist() == [1.0, 0.0]
         assert TIED.propensity(beta).tolist() == [0.5, 0.5]
     for beta in (1e15, 1e300, 1.7e308):
         assert SOME.propensity(beta) == pytest.approx((0.5, 0.5), abs=1e-12)
-    for beta in (-1.0, -math.inf, math.nan):
-        with pytest.raises(ValueError, match="softmax temperature"):
-            SOME.propensity(beta)
 
 
-def test_log_odds_are_for_two_answers_and_scores_go_by_their_names() -> None:
-    with pytest.raises(ValueError, match="compare two answers, got 3"):
-        answer_scores((0.5, 0.3, 0.2), "logodds")
+def test_a_score_goes_by_its_name() -> None:
     with pytest.raises(KeyError, match="briar"):
         answer_scores((0.5, 0.5), "briar")
 
