@@ -18,6 +18,7 @@ from examples.wrong_answers import Generator
 from oversight import protocols
 from oversight.cache.call import Call
 from oversight.cache.reply import UNKNOWN_STOP, Reply
+from oversight.engine.run.sides import reads_as_refusal
 from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Judge, Protocol, StatedJudge
 from oversight.protocols.agents.tool import unspoken
 from oversight.protocols.agents.tools import calculate
@@ -364,6 +365,7 @@ NAMES = PUBLIC | {
         applicable, check_probabilities, is_apart, number_text, Decimal,
         graded, judged, played, size_in_words, unspoken, ToolUse, Turn, distance, equilibrium,
         find_question, read_instructions, read_rules, statements, randomness, Sampling, PromptSet,
+        reads_as_refusal,
     )
 }  # fmt: skip
 

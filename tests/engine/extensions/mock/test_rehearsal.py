@@ -105,6 +105,7 @@ def test_the_vendors_clients_take_it_for_their_vendor(session, request, tmp_path
 
     names = {"chat": partial(asked, 0), "claude": partial(asked, 1), "profile": profile}
     names |= {"Reply": Reply, "Token": Token, "ToolCall": ToolCall, "load_profile": load_profile}
+    names |= {"Profile": Profile, "FaultWindow": FaultWindow, "ServerBudgets": ServerBudgets}
 
     def answer(text: str) -> Iterator[str]:
         for line in expressions(names)(text):
@@ -151,19 +152,6 @@ async def test_equal_requests_meet_the_same_fates_whatever_the_order_they_come_i
     forwards = await fates(list(range(20)))
     assert await fates(list(reversed(range(20)))) == forwards
     assert set(forwards.values()) == {"ok", "500", "503"}
-
-
-def test_spells_begin_and_end_and_their_shares_add_up():
-    profile = Profile((FaultWindow("html", 0.25, end=60.0), FaultWindow("reset", 0.5, start=30.0)))
-    assert profile.fault(0.2, elapsed=0.0) == "html" and profile.fault(0.3, elapsed=0.0) is None
-    assert profile.fault(0.3, elapsed=30.0) == "reset"
-    assert profile.fault(0.8, elapsed=30.0) is None
-    assert profile.fault(0.2, elapsed=60.0) == "reset"
-
-
-def test_a_minute_of_a_limit_is_all_that_is_saved_up():
-    budgets = ServerBudgets({"requests": 2, "tokens": 0}, 60.0, 0.0)
-    assert [budgets.admit(99, now=600.0) for _ in range(3)] == [0.0, 0.0, 30.0]
 
 
 async def test_generated_tokens_are_counted_as_billed():

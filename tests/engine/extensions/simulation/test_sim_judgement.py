@@ -153,7 +153,7 @@ NAMES = {
     judge.__name__: judge
     for judge in (
         kind, fill, form_kind, fill_form, probabilities_form, choice_form, side_form, Form,
-        Contents, SimModel,
+        Contents, SimModel, stated_strength,
     )
 } | {"CRATES": CRATES, "NUMBER": NUMBER}  # fmt: skip
 
@@ -206,14 +206,6 @@ async def test_private_thoughts_come_only_where_they_are_allowed_and_stay_privat
         assert ("<private>" in reply.text) == allowed
         turn = await agent.speak(transcript, side, QUIET)
         assert "private" not in turn.text.lower() and stated_strength(turn.text)
-
-
-def test_only_the_opening_of_a_speech_states_its_strength():
-    assert stated_strength("(A)+1.250 nats is the weight") == ("A", 1.25)
-    assert stated_strength("(True)-0.5") == ("True", -0.5)
-    others = ["", "(A) 48 is right", "(A)", "(A)+", "(A)+inf and more", "(A)+nan", "A+1.0 nats"]
-    others += ["I say (A)+1.000 nats", "(" + "x" * 80 + ")+1.0"]
-    assert not any(map(stated_strength, others))
 
 
 async def test_a_speaker_of_a_real_model_weighs_nothing_with_a_simulated_judge():

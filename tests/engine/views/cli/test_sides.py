@@ -200,21 +200,6 @@ def test_an_address_is_the_users_on_the_machine_that_made_the_run(tmp_path: Path
         open_run(run).models.require_allowed(["openai/gpt-4o-mini"])
 
 
-@pytest.mark.parametrize(
-    ("speech", "refuses"),
-    [
-        ("I cannot argue for this; the right answer is A", True),
-        ("I\u2019m sorry, but **I can't make a case** for (B).", True),
-        ("As an AI, I\u200b must decline.", True),
-        ("A full answer: " + "the boxes hold 36. " * 20 + "I cannot argue otherwise.", False),
-        ("(B) is right. My opponent cannot argue with the sum.", False),
-        ("", False),
-    ],
-)
-def test_first_guess_uses_the_words_at_the_start(speech: str, refuses: bool) -> None:
-    assert reads_as_refusal(speech) is refuses
-
-
 @given(
     st.lists(st.sampled_from([*REFUSALS, "cannot", "can't", "I", "argue"]), max_size=3), st.data()
 )
