@@ -318,11 +318,11 @@ def compare_scores(files: Sequence[Path], how: Compare) -> Comparison:
 
     Rows of different tasks are two samples, and compared only by name. UsageError for rows that
     share fewer than two samples, and as `OfScores.scores`."""
-    scores = how.scores(files)
-    means = {name: row.influences for name, row in scores.rows.items()}
-    pairs = [pair_of(words, means) for words in how.contrasts] or score_pairs(scores.rows)
+    rows, notes = how.scores(files)
+    means = {name: row.influences for name, row in rows.items()}
+    pairs = [pair_of(words, means) for words in how.contrasts] or score_pairs(rows)
     samples = {name: {*mean.questions} for name, mean in means.items()}
-    across = {scores.rows[one].parts.task != scores.rows[two].parts.task for one, two in pairs}
+    across = {rows[one].parts.task != rows[two].parts.task for one, two in pairs}
     if len(across) > 1:
         raise UsageError("--contrast: compare rows of different tasks separately")
     paired = across == {False}
@@ -337,7 +337,7 @@ def compare_scores(files: Sequence[Path], how: Compare) -> Comparison:
     if paired:
         lines = tuple(_paired(line, means, len(pairs) <= DETAILED) for line in lines)
     name = " and ".join(file.resolve().stem for file in files)
-    return Comparison(name, MEAN_SCORE, how.equivalence, lines, scores.notes, family=len(lines))
+    return Comparison(name, MEAN_SCORE, how.equivalence, lines, notes, family=len(lines))
 
 
 def _paired(line: Compared, means: Mapping[str, Influences], detailed: bool) -> Compared:

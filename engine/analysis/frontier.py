@@ -4,7 +4,7 @@ The cost of a row counts all calls that it makes. A call that several rows make 
 run costs less than the sum of its rows."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
 from pathlib import Path
@@ -51,22 +51,14 @@ class PaidCall:
     """Whether a verdict was read from its reply."""
 
 
-@dataclass(slots=True)
-class RunCalls:
-    """Every distinct call of a run's cells, by its address and the endpoint that it was sent to."""
-
-    calls: dict[tuple[bytes, str], PaidCall] = field(default_factory=dict)
-    """By address and the endpoint's identity: the same in every run."""
-    problems: frozenset[str] | None = None
-    """Ids of the problems whose calls these are; None for all."""
-
-
-def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunCalls:
-    """Calls of a run's cells with an outcome. problems: ids; None for all. RunFolderError."""
+def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> Sequence[PaidCall]:
+    """Every distinct call of a run's cells with an outcome. problems: ids; None for all.
+    RunFolderError."""
     sweep, tables = run.sweep, run.tables
     numbers = [n for n, p in enumerate(sweep.problems) if problems is None or p.id in problems]
     spans = [sweep.span(n) for n in numbers] if problems is not None else [range(len(sweep))]
-    calls = RunCalls(problems=problems)
+    # By address and the endpoint's identity: the same in every run.
+    calls = dict[tuple[bytes, str], PaidCall]()
     with gc_relaxed():
         rows: dict[int, int] = {}
         judging = set[int]()
@@ -81,10 +73,10 @@ def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunC
         for number, address, endpoint, *tail in tables.stored_calls(rows):
             model, identity, *_ = tables.endpoint(endpoint)
             # The reply of a call may have been recorded twice, in two forms.
-            paid = calls.calls.setdefault((address, identity), PaidCall(model, Usage(*tail[7:11])))
+            paid = calls.setdefault((address, identity), PaidCall(model, Usage(*tail[7:11])))
             paid.rows |= rows[number]
             paid.judging |= number in judging
-    return calls
+    return [*calls.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +120,14 @@ class Costs:
     """Problems, if these are the costs of some alone."""
 
 
-def row_costs(run: RunRows, run_calls: RunCalls, prices: PriceList) -> Costs:
+def row_costs(
+    run: RunRows,
+    every: Sequence[PaidCall],
+    prices: PriceList,
+    problems: frozenset[str] | None = None,
+) -> Costs:
+    """every: the calls of these problems, by id; None for all."""
     prices = prices.named(run.sweep.meanings)
-    every = run_calls.calls.values()
     by_row: list[list[PaidCall]] = [[] for _ in run.names]
     for call in every:
         rows = call.rows
@@ -139,12 +136,12 @@ def row_costs(run: RunRows, run_calls: RunCalls, prices: PriceList) -> Costs:
             rows &= rows - 1
     return Costs(
         tuple(
-            RowCost(run.names[n], _problems(run, n, run_calls.problems), spent(calls, prices))
+            RowCost(run.names[n], _problems(run, n, problems), spent(calls, prices))
             for n, calls in enumerate(by_row)
         ),
         spent(every, prices),
         tuple(m for m in dict.fromkeys(call.model for call in every) if prices.find(m) is None),
-        len(run_calls.problems or ()),
+        len(problems or ()),
     )
 
 
@@ -152,7 +149,7 @@ def sampled_costs(run: RunRows) -> Costs:
     """Costs of a run's rows over its first problems, ten at most, at listed prices: for pages."""
     count = max(1, min(MOST_PROBLEMS, READ // len(run.names)))
     sample = frozenset(problem.id for problem in run.sweep.problems[:count])
-    return row_costs(run, calls_of_run(run.run, sample), run.run.prices)
+    return row_costs(run, calls_of_run(run.run, sample), run.run.prices, sample)
 
 
 def _problems(run: RunRows, row: int, among: Collection[str] | None) -> int:

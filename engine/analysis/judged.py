@@ -169,16 +169,12 @@ def score_finding(
     settings, ways = by_setting(every, by), ways_of(every, ways)
     lines, raters = list[ScoredLine](), list[_Rated]()
 
-    def add(setting: str, part: Judgements) -> None:
+    for setting, part in settings.items():
         how = part, betas, compat, error, interval, ways
-        lines.extend(line for score in scores if (line := _line(setting, score, *how)))
+        lines += [line for score in scores if (line := _line(setting, score, *how))]
         if verdicts := verdicts_of(part):
-            right = verdicts.mean(verdicts.right, (0.0, 1.0), ways, error, interval)
-            raters.append(_Rated(setting, right, verdicts.calibration))
-
-    for setting in settings:
-        # One part at a time is held.
-        add(setting, settings[setting])
+            right_share = verdicts.mean(verdicts.right, (0.0, 1.0), ways, error, interval)
+            raters.append(_Rated(setting, right_share, verdicts.calibration))
     names = list(dict.fromkeys(name for line in lines for name in line.chosen))
     several = len(settings) > 1
     head: list[Column] = [word(by, "setting")] if several else [program("setting", "setting")]

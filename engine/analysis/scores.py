@@ -146,14 +146,6 @@ class MeanScore(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
-    """The rows of some score files."""
-
-    rows: Mapping[str, MeanScore]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class OfScores(Analysis):
     """An analysis that can read scores: which ones, and how their errors are estimated."""
 
@@ -190,8 +182,8 @@ class OfScores(Analysis):
             every = _chosen(every, kind, getattr(self, kind))
         return every, ids, [*notes, *prompts]
 
-    def scores(self, paths: Sequence[Path]) -> Scores:
-        """The means of all rows. UsageError as in `samples`, or if no sample has a score."""
+    def scores(self, paths: Sequence[Path]) -> tuple[dict[str, MeanScore], tuple[str, ...]]:
+        """The means of all rows, and notes. UsageError as `samples`, or without any score."""
         every, ids, notes = self.samples(paths)
         rows = self._means(every, ids)
         if not rows:
@@ -199,7 +191,7 @@ class OfScores(Analysis):
         measured = {mean.parts for mean in rows.values()}
         lost = [row for row in every if row not in measured]
         notes += [f"{' '.join(filter(None, row))}: left out, without a score." for row in lost]
-        return Scores(rows, tuple(notes))
+        return rows, tuple(notes)
 
     def _means(self, every: Rows, ids: SampleIds) -> dict[str, MeanScore]:
         several = len({row.task for row in every}) > 1
@@ -345,7 +337,7 @@ class MeasureScores(OfScores):
         raise UsageError(f"{run.folder}: a run has its report; `measure scores` takes score files")
 
     def of_table(self, file: Path, score: str) -> Finding:
-        scores = self.scores([file])
+        rows, notes = self.scores([file])
         columns = [
             word("row", "row"),
             *(program(part, f"parts.{part}") for part in ScoreRow._fields),
@@ -353,12 +345,12 @@ class MeasureScores(OfScores):
             number("lost", "lost"),
             figure("mean score", "mean", key="mean"),
         ]
-        means = [row.mean for row in scores.rows.values()]
+        means = [row.mean for row in rows.values()]
         fewest = min(means, key=lambda mean: mean.clusters)
         how = "; ".join(filter(None, (fewest.how or fewest.reason, conservative(means))))
-        notes = (*scores.notes, f"Brackets: 95% CI, {how}.")
+        notes = (*notes, f"Brackets: 95% CI, {how}.")
         title = f"{file.resolve().name}: mean scores"
-        return Finding((Part("rows", title, columns, [*scores.rows.values()], notes),))
+        return Finding((Part("rows", title, columns, [*rows.values()], notes),))
 
     def suits(self, run: Any) -> bool:
         return False

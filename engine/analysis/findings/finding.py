@@ -270,10 +270,6 @@ class Part:
             tuple(self.alike),
         )
 
-    def in_text(self, width: int | None) -> Table:
-        """Its table for a terminal of this width, or for a file."""
-        return self.layout(width) if self.layout else self.table()
-
     def measured(self) -> "tuple[Part, list[str]]":
         """The part without the lines that have no measurement, and what these lines say."""
         measured = [line for line in self.lines if not unmeasured(line)]
@@ -366,7 +362,11 @@ class Finding:
                 return "\n\n".join(self._in_latex())
             case "text":
                 parts = [part.brief or part for part in self.parts]
-                tables = [part.in_text(width) for part in parts if part.lines and part.shown]
+                tables = [
+                    part.layout(width) if part.layout else part.table()
+                    for part in parts
+                    if part.lines and part.shown
+                ]
             case _:
                 tables = self.tables()
         body = formatted(tables, format, width)
@@ -413,15 +413,13 @@ def plain_line(columns: Iterable[Column], line: Any, *, parts: bool = False) -> 
     return nested
 
 
-def _filled(value: Any, parts: tuple[str, ...]) -> Any:
+def _filled(value: Mapping[str, Any] | None, parts: tuple[str, ...]) -> dict[str, Any]:
     """The value with all parts, also where mappings of such values lack one."""
     if value is None:
         return dict.fromkeys(parts)
-    if isinstance(value, Mapping) and set(value) >= set(parts):
+    if value.keys() >= {*parts}:
         return {name: value[name] for name in parts}
-    if isinstance(value, Mapping):
-        return {name: _filled(inner, parts) for name, inner in value.items()}
-    return value
+    return {name: _filled(inner, parts) for name, inner in value.items()}
 
 
 def _flat(lines: Mapping[str, Any], before: str = "") -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ....protocols.doubts import MIN_CAPTURED_MASS
 from ....protocols.errors import TRUNCATED, TRUNCATED_WHILE_REASONING
 from ....protocols.transcript import Failure
+from ... import errors
 from ...display.text import counted
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Grid, GridRow
@@ -34,16 +35,6 @@ WORDS = {
     "unrepeatable": "asked other calls when composed again",
 }
 """Kinds of failures in words; `unreadable` and `declined` are plain already."""
-
-TRANSIENT_KINDS = {
-    "RateLimited",
-    "Overloaded",
-    "Unreachable",
-    "OutcomeUnknown",
-    "Malformed",
-    "ServerBusy",
-}
-"""Kinds of failures that may pass if the call is asked again; no other kind does."""
 
 HINTS = {
     "InvalidRequest": "it would refuse them again: fix what it names, then --retry-failed",
@@ -135,10 +126,9 @@ class JudgeFailures:
 
 
 def passing(records: Iterable[OutcomeRecord]) -> int:
-    """How many failures asking again may remedy."""
-    return sum(
-        record.failure is not None and record.failure.kind in TRANSIENT_KINDS for record in records
-    )
+    """How many failures asking again may remedy: their kind is the name of a transient error."""
+    kinds = (getattr(errors, record.failure.kind, None) for record in records if record.failure)
+    return sum(isinstance(kind, type) and issubclass(kind, errors.TransientError) for kind in kinds)
 
 
 def failure_lines(sweep: Grid, records: Iterable[OutcomeRecord]) -> Iterator[str]:

@@ -83,14 +83,11 @@ REPORT_FIELDS: Mapping[str, Field] = {
 
 PAPER_FIELDS: Mapping[str, Field] = {
     "ASD": lambda line: plus_minus(line.asd),
-    "slope": lambda line: _slope(line),
+    "slope": lambda line: plus_minus(
+        line.slope.estimate if isinstance(line, PivotLine) and line.slope else None
+    ),
     "JSE": lambda line: plus_minus(line.jse if isinstance(line, PivotLine) else None),
 }
-
-
-def _slope(line: ReportLine) -> str:
-    slope = line.slope if isinstance(line, PivotLine) else None
-    return plus_minus(slope.estimate if slope else None)
 
 
 def report_table(results: Results, every: bool, comments: Iterable[str]) -> str:

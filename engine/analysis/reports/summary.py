@@ -5,7 +5,6 @@ Everything else stands under `--notes`."""
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
@@ -16,7 +15,6 @@ from ...sweep.grid import shared_parts
 from ..findings.finding import SIMULATED, estimated, percent, shared
 from ..pairs import pairs_meant, read_pair, row_names
 from ..scoring.contrasts import agreement, family
-from ..scoring.estimate import Estimate
 from ..scoring.inference import estimates, mean_pair
 from .family import MARK, lifted, mark, rare_errors, same_verdicts, verdicts
 from .groups import PivotLine, pivot
@@ -273,11 +271,15 @@ def _choices(lines: Sequence[ReportLine], width: int) -> Iterator[dict[str, _Fie
         if len({line.n for line in lines if not line.unmeasured}) > 1
         else {}
     )
-    failed = {"failed": _failed} if any(getattr(line, "failed", 0) for line in lines) else {}
-    asd: dict[str, _Field] = {"ASD": lambda line: _value(line.asd)}
+    failed: dict[str, _Field] = {}
+    if any(getattr(line, "failed", 0) for line in lines):
+        failed = {"failed": lambda line: f"{getattr(line, 'failed', 0):,}"}
+    asd: dict[str, _Field] = {"ASD": lambda line: f"{line.asd.value:z.2f}" if line.asd else NONE}
     asd_interval: dict[str, _Field] = {"ASD": lambda line: estimated(line.asd, 2, sign=False)}
     right: dict[str, _Field] = {"accuracy": lambda line: shared(line.accuracy)}
-    right_alone: dict[str, _Field] = {"right": partial(_share, name="accuracy")}
+    right_alone: dict[str, _Field] = {
+        "right": lambda line: percent(line.accuracy.value if line.accuracy else None)
+    }
     if width >= WIDE:
         yield asd_interval | lift | right | n | failed
         yield asd_interval | lift | right_alone | n | failed
@@ -290,19 +292,6 @@ def counted_problems(line: ReportLine) -> str:
     """The problems of a row or a group: `92`, or `9 (2 imputed)`."""
     imputed = getattr(line, "imputed", 0)
     return f"{line.n:,}" + f" ({imputed:,} imputed)" * bool(imputed)
-
-
-def _value(estimate: Estimate | None) -> str:
-    return NONE if estimate is None else f"{estimate.value:z.2f}"
-
-
-def _share(line: ReportLine, name: str) -> str:
-    estimate: Estimate | None = getattr(line, name)
-    return percent(estimate.value if estimate else None)
-
-
-def _failed(line: ReportLine) -> str:
-    return f"{getattr(line, 'failed', 0):,}"
 
 
 def _lift(line: ReportLine) -> str:

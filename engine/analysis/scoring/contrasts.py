@@ -212,14 +212,9 @@ def _measured_pairs(
             raise ValueError(f"row {first!r} against itself: a contrast needs two rows")
     if not chosen:
         return (), (), ()
-    measured = _alike if _same_questions(samples, chosen) else _pairwise
-    return measured(samples, chosen, error, interval)
-
-
-def _same_questions(samples: Mapping[str, Influences], chosen: Sequence[tuple[str, str]]) -> bool:
-    """Whether all these rows are means over the same questions in the same clusters."""
-    first, *rows = (samples[name] for name in dict.fromkeys(itertools.chain(*chosen)))
-    return first.alone and all(map(first.same_questions, rows))
+    first_row, *rows = (samples[name] for name in dict.fromkeys(itertools.chain(*chosen)))
+    alike = first_row.alone and all(map(first_row.same_questions, rows))
+    return (_alike if alike else _pairwise)(samples, chosen, error, interval)
 
 
 def _alike(

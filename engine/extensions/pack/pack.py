@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, closing
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -82,14 +81,6 @@ _FORMS = {
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
-class Packed(NamedTuple):
-    """A pack that was made."""
-
-    contents: Contents
-    missing_code: tuple[str, ...]
-    """Files and modules of the user that the sweep names and the pack lacks."""
-
-
 def make_pack(
     run: RunReader,
     to: Path,
@@ -99,13 +90,15 @@ def make_pack(
     sweep: Path | None = None,
     *,
     notes: bool = True,
-) -> Packed:
-    """Write a run into one file, whole or not at all. The same run gives the same bytes. passages:
-    whether source texts go in, and the requests, which quote them. store: opens the store of its
-    replies; None leaves them out. variables: the environment, whose keys must not go in. notes:
-    whether the notes of people on transcripts go in. sweep: the user's sweep file, whose code goes
-    in; without it, the code of an opened pack. UsageError for a run whose files hold a key;
-    RunFolderError for a damaged one; PackError."""
+) -> tuple[Contents, list[str]]:
+    """Write a run into one file, whole or not at all. The same run gives the same bytes. Returns
+    its contents, and the user's files and modules that the sweep names and the pack lacks.
+
+    passages: whether source texts go in, and the requests, which quote them. store: opens the store
+    of its replies; None leaves them out. variables: the environment, whose keys must not go in.
+    notes: whether the notes of people on transcripts go in. sweep: the user's sweep file, whose
+    code goes in; without it, the code of an opened pack. UsageError for a run whose files hold a
+    key; RunFolderError for a damaged one; PackError."""
     keys = KeyFilter(variables)
     with TemporaryDirectory(prefix=".pack", dir=to.parent) as at:
         stage, folder = Path(at), Path(at) / "run"
@@ -155,7 +148,7 @@ def make_pack(
             ours = name == RUN + SWEEP or name.startswith(RUN + CODE)
             keys.check(name, _overlapping(file), written_by_us=ours)
         counts |= {"replies": count, "requests": count if requests else 0}
-        return Packed(write_members(stage, to, "run", counts), tuple(missing))
+        return write_members(stage, to, "run", counts), missing
 
 
 def open_to_read(file: Path, to: Path) -> Contents:

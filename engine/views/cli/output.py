@@ -75,14 +75,12 @@ def show(text: str) -> None:
     """Print the result of a command. A reader that stops early (`| head`) is not an error."""
     try:
         click.echo(printable(text))
-    except BrokenPipeError:
+    except OSError as exc:
         # The rest of the buffer would fail again at the end, and change the exit code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.stderr.close()
-        raise SystemExit(0) from None
-    except OSError as exc:
-        # The rest of the buffer could not be written at the end either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(exc, BrokenPipeError):
+            sys.stderr.close()
+            raise SystemExit(0) from None
         say(f"the result could not be written: {exc.strerror}")
         raise SystemExit(ExitCode.STOPPED) from None
 

@@ -26,7 +26,7 @@ from .links import PageQuery, SiteLinks, page_of, parts
 from .searched import SearchedTexts, search_page
 from .strip import measures_of
 from .transcript_page import Transcripts, called_page, calls_section, readers_page, section
-from .transcript_view import ends_of, reading_page
+from .transcript_view import ends_of, read
 
 READINGS_A_FILE = 3
 CALLS_A_FILE = 600_000
@@ -132,7 +132,7 @@ def _write(
         sections: list[Markup] = []
         for place in group:
             ends = ends_of(run, place, requests=calls)
-            one = reading_page(run, place, ends, probes=probes)
+            one = read(run, place, probes=probes, ends=ends)
             kind = one.row.shown
             # The number of turns is only known once they are read.
             further = {
@@ -145,7 +145,7 @@ def _write(
             sections.append(section(run, links, one, readers_notes))
             texts.add(one, file)
             for n, name in further.items():
-                other = reading_page(run, place, ends, page=n, probes=probes)
+                other = read(run, place, page=n, probes=probes, ends=ends)
                 page = readers_page(run, links, [section(run, links, other, readers_notes)], kind)
                 written.add(f"{name}.html", page)
                 texts.add(other, name)

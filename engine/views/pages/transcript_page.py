@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, pairwise
 
 import numpy as np
@@ -178,17 +179,13 @@ class Transcripts:
         return numbers[np.lexsort((sign * self.asd[numbers], self.by_design[numbers]))]
 
 
-def transcripts_page(run: RunReader, links: Links, query: PageQuery) -> str:
-    """The list of all rows."""
-    return _listed(run, links, query, None)
-
-
 def row_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """The transcripts of one row, under its figures."""
-    return _listed(run, links, query, nth(query.row, len(run.sweep.rows), "row"))
+    return transcripts_page(run, links, query, nth(query.row, len(run.sweep.rows), "row"))
 
 
-def _listed(run: RunReader, links: Links, query: PageQuery, row: int | None) -> str:
+def transcripts_page(run: RunReader, links: Links, query: PageQuery, row: int | None = None) -> str:
+    """The list of all rows, or of one."""
     if query.show:
         one_of(query.show, KINDS, "kind")
     completed = read_rows(run)
@@ -318,14 +315,10 @@ def neighbours(run: RunReader, links: Links, one: TranscriptView) -> Neighbours:
             (f"{n * TURNS_A_PAGE + 1}–", links.reading(place, n), n == one.page)
             for n in range(one.pages)
         ),
-        _other_view(links, one),
+        links.to("reading", **parts(place), turns=one.page, apart=int(one.single))
+        if one.alike and links.form("transcripts")
+        else "",
     )
-
-
-def _other_view(links: Links, one: TranscriptView) -> str:
-    if not one.alike or not links.form("transcripts"):
-        return ""
-    return links.to("reading", **parts(one.place), turns=one.page, apart=int(one.single))
 
 
 def reader_page(run: RunReader, links: Links, query: PageQuery) -> str:
@@ -350,10 +343,7 @@ def calls_page(run: RunReader, links: Links, query: PageQuery) -> str:
 
 def section(run: RunReader, links: Links, one: TranscriptView, notes: ReaderNotes) -> Markup:
     """One reading, for a page that may hold several. notes: of the whole run."""
-
-    def call_link(address: str, full: bool = False) -> str:
-        return links.calls(one.place, address, full)
-
+    call_link = partial(links.calls, one.place)
     around, advice = neighbours(run, links, one), probe_advice(run, one)
     own = notes.at(one.place) if links.shows_notes else []
     return part("readings", "reading", one, around, call_link, advice, own, links.notes)

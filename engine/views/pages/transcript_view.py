@@ -219,8 +219,10 @@ class TranscriptView:
     def one_verdict(self) -> bool:
         """Whether all worlds have the same verdict from the same calls."""
         first, *others = (world.verdict for world in self.worlds)
-        same = all(o and first and o.judgements == first.judgements for o in others)
-        return same and all(o and first and o.probs == first.probs for o in others)
+        return all(
+            o and first and (o.judgements, o.probs) == (first.judgements, first.probs)
+            for o in others
+        )
 
     @property
     def at_once(self) -> bool:
@@ -284,20 +286,6 @@ def _title(call: RecordedCall, worlds: Sequence[str]) -> str:
     return " · ".join(parts)
 
 
-def read(
-    run: RunReader,
-    place: Place,
-    score: str = "brier",
-    page: int = 0,
-    probes: Beliefs | None = None,
-    *,
-    requests: bool = False,
-    apart: bool = False,
-) -> TranscriptView:
-    """One page of a reading, from the record of the run. RunFolderError where it has none."""
-    return reading_page(run, place, ends_of(run, place, requests), score, page, probes, apart)
-
-
 def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
     """The end of each world with its calls, or why it has none.
 
@@ -319,19 +307,23 @@ def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
     return [end(cells[at]) if at in cells else (NOT_YET, {}, ()) for at in run.worlds(place)]
 
 
-def reading_page(
+def read(
     run: RunReader,
     place: Place,
-    ends: Sequence[End],
     score: str = "brier",
     page: int = 0,
     probes: Beliefs | None = None,
+    ends: Sequence[End] = (),
+    *,
+    requests: bool = False,
     apart: bool = False,
 ) -> TranscriptView:
-    """One page of a reading. ends: the result of `ends_of`.
+    """One page of a reading, from the record of the run. RunFolderError where it has none.
 
-    page: of the turns, from 0. probes: P(a best answer) by turns heard, by place of the cell.
-    apart: show each world in a column, although all share their turns."""
+    page: of the turns, from 0. probes: P(a best answer) by turns heard, by place of the cell. ends:
+    the result of `ends_of`, if it is at hand; it depends on `requests`. apart: show each world in a
+    column, although all share their turns."""
+    ends = ends or ends_of(run, place, requests)
     row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
     cells, beliefs = run.worlds(place), probes or {}
     recorded = run.records(cells)
@@ -375,7 +367,9 @@ def reading_page(
                 problem.question.answers[side],
                 problem.values[side] == max(problem.values),
                 failure or outcome,
-                _failure_text(failure, room),
+                shown("\n".join(filter(None, (failure.message, failure.raw))), most=room)
+                if failure
+                else Markup(""),
                 spoken,
                 len(transcripts[side]),
                 judged,
@@ -406,12 +400,6 @@ def reading_page(
         alike and not apart,
         prefixes,
     )
-
-
-def _failure_text(failure: Failure | None, room: int) -> Markup:
-    if failure is None:
-        return Markup("")
-    return shown("\n".join(filter(None, (failure.message, failure.raw))), most=room)
 
 
 def _prior(run: RunReader, place: Place) -> list[tuple[int, float]]:

@@ -12,7 +12,6 @@ from oversight.cache.reply import Usage
 from oversight.engine.analysis.frontier import (
     FrontierPoint,
     PaidCall,
-    RunCalls,
     calls_of_run,
     frontier_chart,
     frontier_finding,
@@ -58,7 +57,7 @@ def test_without_prices_rows_cost_tokens_and_dollars_are_refused(runs: Kept, com
     assert cheapest["name"] == "naive judge" and cheapest["on_frontier"]
     assert cheapest["worth"]["value"] == 0 and cheapest["worth"]["low"] is None
     rows = read_rows(run)
-    unknown = RunCalls({"k": PaidCall("compatible/lab/m", Usage(10, 10), rows=1)})
+    unknown = [PaidCall("compatible/lab/m", Usage(10, 10), rows=1)]
     costs = row_costs(rows, unknown, listed())
     assert costs.total.dollars is None and costs.rows[1].alone.dollars == 0
     with pytest.raises(UsageError, match="no price is known for compatible/lab/m: name a file"):
@@ -135,7 +134,7 @@ def test_costs_of_a_sample_are_per_sampled_problem(runs: Kept) -> None:
     first = frozenset(problem.id for problem in rows.run.sweep.problems[:10])
     calls = calls_of_run(rows.run, first)
     for n, row in enumerate(sample.rows):
-        own_calls = [call for call in calls.calls.values() if call.rows >> n & 1]
+        own_calls = [call for call in calls if call.rows >> n & 1]
         tokens = sum(call.usage.input_tokens + call.usage.output_tokens for call in own_calls)
         assert row.problems == 10 and row.per_problem("tokens") == tokens / 10
     every = row_costs(rows, calls_of_run(rows.run), PriceList({})).rows

@@ -19,7 +19,7 @@ from oversight.engine.analysis.calibration import Calibration, Worlds
 from oversight.engine.analysis.compared import comparison_finding
 from oversight.engine.analysis.comparison import Compare, compare_rows
 from oversight.engine.analysis.findings.finding import Finding
-from oversight.engine.analysis.frontier import PaidCall, RunCalls, frontier_finding, row_costs
+from oversight.engine.analysis.frontier import PaidCall, frontier_finding, row_costs
 from oversight.engine.analysis.measures import measures_finding, verdict_measures
 from oversight.engine.analysis.monitoring import Coverage, Monitoring
 from oversight.engine.analysis.pairs import row_names
@@ -382,12 +382,12 @@ def rounded(text: str) -> list[str]:
 def costs() -> list[str]:
     """The frontier, of calls with known tokens: call n is of the rows in n, and of a model by n."""
     run, price = PLANTED.read(), Price(2.0, 10.0, 1.0, 0.0, 1.0, date(2026, 1, 1), "")
-    calls = {}
+    calls = []
     for n in range(1, 128, 5):
         used = Usage(100 * n, 7 * n, 30 * n)
-        calls[bytes([n]), "here"] = PaidCall(("a/m", "b/m")[n % 2], used, n, n % 3 == 0)
+        calls.append(PaidCall(("a/m", "b/m")[n % 2], used, n, n % 3 == 0))
     prices = PriceList({"a/m": price, "b/m": replace(price, input=4.0)})
-    finding = frontier_finding(run, row_costs(run, RunCalls(calls), prices), ledger=1.5)
+    finding = frontier_finding(run, row_costs(run, calls, prices), ledger=1.5)
     return [*finding.text("text", 100).splitlines(), *rounded(finding.text("csv"))]
 
 

@@ -181,7 +181,7 @@ def test_log_of_100_megabytes_is_read_with_less_than_300(place: Path) -> None:
         "import sys; from pathlib import Path\n"
         "from oversight.engine.analysis.scores import MeasureScores\n"
         "how = MeasureScores(metric='match', ways=())\n"
-        "(row,) = how.scores([Path(sys.argv[1])]).rows.values()\n"
+        "(row,) = how.scores([Path(sys.argv[1])])[0].values()\n"
         "(peak,) = (x for x in open('/proc/self/status') if x.startswith('VmHWM'))\n"
         "print(row.n, int(peak.split()[1]) // 1024)\n"
     )
