@@ -59,9 +59,10 @@ def test_a_row_has_the_baseline_of_its_judge_and_prompts():
         row("j", "w1", naive=True), row("j", "w2", naive=True), row("j", "w1", naive=True),
         row("j", "w2"), row("j", "w3"), row("k", "w1"), row("k", "w1", "d", naive=True),
         row("k", "w9", "d"), row("j", "w1", naive=True, n=5), row("j", "w1", n=5),
-        row("j", "", n=6),
+        row("j", "", n=6), row("m", "w1", naive=True), row("m", "", naive=True), row("m", "w9"),
     ]  # fmt: skip
-    assert baselines(rows) == {0: 0, 1: 1, 2: 0, 3: 1, 4: 0, 6: 6, 7: 6, 8: 8, 9: 8}
+    alone = {0: 0, 1: 1, 2: 0, 3: 1, 4: 0, 6: 6, 7: 6, 8: 8, 9: 8, 11: 11, 12: 12, 13: 12}
+    assert baselines(rows) == alone
     grid = Grid("s", (), rows[:5])
     assert grid.prompts == Grid("s", (), rows[4:0:-1]).prompts != "" == Grid("s", (), rows).prompts
 

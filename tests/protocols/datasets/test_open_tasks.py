@@ -156,8 +156,9 @@ async def test_a_proposal_with_tags_reaches_no_instruction(evil):
 
 
 async def test_a_huge_answer_is_ungraded_and_huge_work_is_cut():
-    proposal, _ = await proposed({"work": "w" * 100_000, "answer": "a" * 100_000})
-    assert len(proposal.work) < 2_000
+    huge = {name: name[0] * 100_000 for name in ("work", "answer", "fault")}
+    proposal, _ = await proposed(huge, "fault")
+    assert len(proposal.work) < 2_000 and len(proposal.fault) < 2_000
     grade = (await graded("i", CRATES, proposal, EXACT)).grade
     assert grade == (None, "an answer of over 4,000 characters")
 
