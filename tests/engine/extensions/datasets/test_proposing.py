@@ -4,6 +4,7 @@ import asyncio
 import json
 from hashlib import sha256 as sha256_of
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,9 @@ from oversight.cache.cache import Cache
 from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
 from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
+from oversight.engine.extensions.datasets import proposing
 from oversight.engine.extensions.datasets.proposing import (
+    Production,
     ProposeSettings,
     _counts,
     production,
@@ -35,6 +38,7 @@ from oversight.protocols.datasets.open_tasks import (
     read_tasks,
 )
 from oversight.protocols.question import balanced
+from oversight.protocols.transcript import Failure
 from tests.command_line import Command, calls
 from tests.fakes import Scripted, prompt
 
@@ -201,6 +205,28 @@ def test_grades_are_counted_by_instruction_and_the_first_reasons_are_told_if_man
         "given answers: graded right 0, wrong 1, ungraded 0",
         "many are ungraded: 4 × d; 3 × c; 2 × b",
     ]
+
+
+def test_lost_proposals_are_named_and_a_stop_writes_nothing(tasks, command: Command, monkeypatch):
+    words = ("dataset", "propose", "tasks.jsonl", "--agent", "sim/strong", "--checker", "none")
+    with monkeypatch.context() as patch:
+        patch.setattr(proposing, "under_signals", lambda *_: ProviderDown("The server is down."))
+        stopped = command(*words, "-o", "p.jsonl")
+    assert "The server is down. 0 of 12 proposals done" in stopped.err
+    assert "no reply is lost; go on with: oversight dataset propose tasks.jsonl" in stopped.err
+    assert stopped.code not in (0, 1) and not (tasks.parent / "p.jsonl").exists()
+
+    def lossy(*settings: Any) -> Production:
+        work = production(*settings)
+        work.failures |= {id: Failure("declined", f"lost {id}") for id in [*work.items][:7]}
+        return work
+
+    monkeypatch.setattr(proposing, "production", lossy)
+    result = command(*words, "-o", "p.jsonl")
+    assert result.code == 1 and "p.jsonl: 5 proposals, not graded" in result.out
+    ids = [f"t{n}-{how}-0" for n in range(6) for how in ("right", "fault")]
+    assert [id for id in ids if f"lost {id}" in result.err] == ids[:5]
+    assert "… and 2 more failures" in result.err
 
 
 def test_the_options_of_a_command_reach_the_proposals(tasks, command: Command):
