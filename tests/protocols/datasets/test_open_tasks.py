@@ -83,6 +83,7 @@ async def test_a_reference_that_its_checker_does_not_grade_right_is_refused(
 
 
 CRATES = Task("crates", OpenQuestion("How many jars?", ()), "48", {}, "crates")
+ON_TEXT = OpenQuestion("How many?", (), "A text.", environment="CREATE TABLE x(y);")
 FORM = {"work": "4 * 12", "answer": "48"}
 EXACT = Checker("exact")
 
@@ -182,16 +183,15 @@ def test_only_a_wrong_proposal_has_a_flaw(right, flaws):
 
 def test_a_pair_is_a_right_and_a_wrong_proposal_and_other_tasks_are_counted():
     def of(task, answer, right, fault=""):
-        return Graded(
-            f"{task}-{answer}", CRATES._replace(id=task), Proposal("w", answer, fault), Grade(right)
-        )
+        asked = CRATES._replace(id=task, question=ON_TEXT)
+        return Graded(f"{task}-{answer}", asked, Proposal("w", answer, fault), Grade(right))
 
     drawn = [
+        *(of("same", "48 ", right) for right in (True, False)),
         *(of("both", *args) for args in (("48", True), ("46", False, "It adds."), ("x", None))),
         *(of("right", str(n), True) for n in range(3)),
         *(of("wrong", str(n), False) for n in range(3)),
         of("lost", "x", None),
-        *(of("same", "48 ", right) for right in (True, False)),
     ]
     complete, missing = pairs(drawn)
     assert dict(missing) == {
@@ -199,6 +199,10 @@ def test_a_pair_is_a_right_and_a_wrong_proposal_and_other_tasks_are_counted():
     }  # fmt: skip
     (problem,) = balanced(complete)
     assert (problem.id, problem.group) == ("both", "crates")
+    proposed = accept_or_reject(drawn[2])
+    for question in (problem.question, proposed.question):
+        assert (question.passage, question.environment) == ("A text.", "CREATE TABLE x(y);")
+    assert proposed.question.text.startswith("How many?") and proposed.group == "crates"
     assert {a.text: v for a, v in zip(problem.question.answers, problem.values, strict=True)} == {
         "48": 1, "46": -1,
     }  # fmt: skip
