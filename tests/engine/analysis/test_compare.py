@@ -14,12 +14,11 @@ import yaml
 import oversight
 from oversight.engine.analysis.compared import comparison_finding
 from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
-from oversight.engine.analysis.pairs import distinct, matched, read_pair, rows_meant
+from oversight.engine.analysis.pairs import rows_meant
 from oversight.engine.analysis.pictures.kinds import compared
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
-from oversight.engine.sweep.grid import GridRow
 from oversight.protocols.datasets.jsonl import bundled
 from tests.command_line import Command
 from tests.engine.conftest import SWEEP
@@ -120,28 +119,6 @@ def test_python_compares_what_the_command_line_does(runs: Kept, command: Command
         assert ("corrected for 4 comparisons" in comparison.multiplicity) == (family == 4)
     with pytest.raises(UsageError, match="baseline and --pairs are of one run"):
         oversight.compare(run, run, pairs="all")
-
-
-def test_pair_of_rows_is_read_or_refused_with_an_example() -> None:
-    asked_for = [(2, 0), (0, 1), (0, 2), (2, 0), (1, 0), (1, 2)]
-    assert distinct(asked_for) == [(2, 0), (0, 1), (1, 2)] and distinct([]) == []
-    assert read_pair("debate - naive judge") == ("debate", "naive judge")
-    for text in ("debate", "debate,consultancy", "debate - "):
-        with pytest.raises(UsageError, match="'debate"):
-            read_pair(text)
-
-
-def test_rows_of_two_runs_are_compared_if_exactly_one_fits_another() -> None:
-    for ours, theirs, pairs in (
-        (["debate a j"], ["debate a k", "debate a j"], {0: 1}),
-        (["debate a j"], ["debate a k", "debate b j"], {0: 1}),
-        (["debate a j"], ["advice a j", "debate b k"], {0: 1}),
-        (["debate a j"], ["debate a k", "debate a l"], {}),
-        (["debate a j", "debate a k"], ["debate a l"], {}),
-        (["debate a j", "debate a k"], ["debate a k", "debate b l"], {0: 1, 1: 0}),
-    ):
-        one, two = ([GridRow(*r.split(), "", {"": r}) for r in rows] for rows in (ours, theirs))
-        assert matched(one, two) == pairs, (ours, theirs)
 
 
 def _on(place: Path, first: int, count: int, group: str = "") -> str:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from oversight.engine.analysis.raters import alphas, raters, raters_part, verdicts_of
+from oversight.engine.analysis.raters import alphas, raters, verdicts_of
 from oversight.engine.analysis.reading import ASIDE
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.engine.extensions.people.journal import (
@@ -53,14 +53,6 @@ def test_a_rater_is_as_good_as_the_brier_scores_of_the_truth() -> None:
     assert one.shrunk == two.shrunk == pytest.approx((2 * -0.5 + 3 * -0.3) / 5)
 
 
-def test_raters_are_drawn_together_by_the_share_that_is_chance() -> None:
-    beliefs = (("one", 0.9), ("one", 0.8), ("two", 0.5), ("two", 0.4))
-    one, two = raters(Judgements.of([judged(judge, f"q{p}", p) for judge, p in beliefs]))
-    # -.02 and -.08; -.5 and -.72: the two means are .56 apart, and each has one degree of freedom.
-    chance = (2 * 0.03**2 + 2 * 0.11**2) / 2 / 2
-    assert one.shrunk - two.shrunk == pytest.approx(0.56 * (1 - chance / (0.56**2 / 2)))
-
-
 @pytest.mark.parametrize("key", ["file", "setting", "speaker", "repeat"])
 def test_conversations_about_one_question_are_told_apart_by_each_key(key: str) -> None:
     lines = [
@@ -71,20 +63,6 @@ def test_conversations_about_one_question_are_told_apart_by_each_key(key: str) -
     ]
     agreement = alphas(Judgements.of(lines))["probabilities (interval); every answer argued"]
     assert agreement and (agreement.units, agreement.alpha.value) == (6, 1)
-
-
-def test_judge_of_one_case_does_not_top_the_table() -> None:
-    every = {"poor": [0.6, 0.2] * 5, "once": [0.95], "often": [0.95, 0.75] * 5}
-    lines = [judged(judge, f"q{n}", p) for judge, ps in every.items() for n, p in enumerate(ps)]
-    rows = raters_part(Judgements.of(lines), "Raters").lines
-    assert [row.judge for row in rows] == ["often", "once", "poor"]
-    assert max(rows, key=lambda row: row.score.value).judge == "once"
-
-
-def test_judge_that_was_never_wrong_has_the_exact_bound_of_a_share() -> None:
-    (one,) = raters(Judgements.of([judged("one", f"q{n}", 0.9) for n in range(87)]))
-    # 1 - .025^(1/87): of 87 right of 87, at most 4.2 % are wrong (Clopper and Pearson 1934).
-    assert one.right.interval == pytest.approx((1 - (1 - 0.025 ** (1 / 87)), 1.0))
 
 
 def test_three_answers_count_as_much_as_they_are_and_lost_worlds_not_at_all() -> None:

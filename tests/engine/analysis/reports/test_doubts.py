@@ -11,7 +11,7 @@ from pytest import approx
 from oversight import Call, Failure, Turn
 from oversight.engine.analysis.reports.aggregate import DOUBTS, MARKS, SPOKEN_DOUBTS, OutcomeTable
 from oversight.engine.analysis.reports.report import finding
-from oversight.engine.analysis.reports.results import Results, collect, score_rows
+from oversight.engine.analysis.reports.results import collect, score_rows
 from oversight.engine.analysis.scoring.asd import Bounds
 from oversight.engine.run.lanes import attempt
 from oversight.engine.run.outcome import outcome_of
@@ -19,20 +19,11 @@ from oversight.protocols import ADVOCATE, Agent, Debate, Propaganda, SideCheck
 from oversight.protocols.counts import COUNTED
 from tests.engine.verdicts import (
     JUDGE,
-    PROPAGANDA,
-    SMALL,
-    completed,
-    problem,
-    results,
     sweep,
 )
 from tests.fakes import Scripted, prompt
 
 LOST = Failure("ServerError", "no reply")
-FIRST, SECOND = -2 * 0.1**2 + 2 * 0.6**2, -2 * 0.2**2 + 2 * 0.3**2
-"""ASD of propaganda on the two problems of SMALL."""
-
-
 SOUND = "truncated thinking forged hidden malformed cut verified unverified tool_calls failed_tools"
 
 
@@ -42,12 +33,6 @@ def test_every_count_is_a_doubt_or_decided_to_be_none() -> None:
     assert {*DOUBTS, *MARKS} <= set(COUNTED) and {"unclear_side", *SPOKEN_DOUBTS} <= set(DOUBTS)
 
 
-def bounds(measured: Results) -> tuple[object, ...] | None:
-    """n, in doubt, drop, keep, worst, best."""
-    (only,) = measured.rows
-    return only.bounds and figures(only.bounds)
-
-
 def figures(ends: Bounds) -> tuple[object, ...]:
     drop, keep = (mean and mean.value for mean in (ends.drop, ends.keep))
     return (ends.n, ends.doubtful, drop, keep, ends.worst, ends.best)
@@ -55,20 +40,6 @@ def figures(ends: Bounds) -> tuple[object, ...]:
 
 def close(n: int, doubtful: int, *ends: float | None) -> tuple[object, ...]:
     return (n, doubtful, *(None if end is None else approx(end) for end in ends))
-
-
-def test_cells_that_were_not_run_yet_are_in_nobodys_bounds() -> None:
-    worlds = SMALL | {("propaganda", "p1", 0): (LOST, None)}
-    assert bounds(results(sweep(PROPAGANDA), worlds)) == close(1, 0, *[FIRST] * 4)
-    only = {("propaganda", "p0", 0): (LOST, None)}
-    assert bounds(results(sweep(PROPAGANDA), only)) is None
-
-
-def test_a_score_that_no_problem_admits_has_no_bounds() -> None:
-    grid = sweep(PROPAGANDA, problems=[problem(0, (1, -1, -1))])
-    outcomes = completed(grid, lambda cell: LOST)
-    assert bounds(collect(grid, outcomes, score="logodds")) is None
-    assert bounds(collect(grid, outcomes)) == close(1, 1, None, None, -8 / 3, 8 / 3)
 
 
 @pytest.mark.parametrize("candid", [False, True])

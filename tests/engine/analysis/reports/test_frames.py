@@ -22,7 +22,6 @@ from oversight.engine.analysis.reports.frames import (
     FrameReader,
     FrameSource,
     Kind,
-    of_cell,
 )
 from oversight.engine.analysis.reports.side_by_side import as_plain
 from oversight.engine.models.accounting.prices import listed
@@ -224,9 +223,3 @@ def test_rows_follow_from_their_cells(run: Path) -> None:
     spoken = {turn["call"] for turn in frames["turns"]} - {None}
     assert spoken <= set(calls)
     assert {call["reply_outcome"] for call in calls.values()} <= {"ok", "refused"}
-
-
-def test_cost_of_a_cell_is_the_sum_of_its_calls() -> None:
-    assert of_cell([(1, 2, 3, 0.5), (10, 20, 30, 0.25)]) == (2, 11, 22, 33, 0.75)
-    assert of_cell([(1, 2, 3, 0.5), (10, 20, 30, None)]) == (2, 11, 22, 33, None)
-    assert of_cell([]) == (0, 0, 0, 0, 0.0)

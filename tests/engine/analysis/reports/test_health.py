@@ -8,31 +8,6 @@ from oversight.protocols.transcript import Failure, Judgement
 from tests.engine.verdicts import NAIVE, PROPAGANDA, SMALL, records, results, sweep
 
 
-def test_a_healthy_run_has_one_line() -> None:
-    health = results(sweep(NAIVE, PROPAGANDA), SMALL).health
-    assert (health.cells, health.verdicts, health.failing) == (8, 8, ())
-    assert health.lines() == [
-        "health: 8 of 8 cells with a verdict (100%) · unreadable 0 · truncated 0 · refused by the "
-        "provider 0 · verbal refusals: not checked · failed tools 0"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("checked", "text"),
-    [
-        ((0, 2), "refused by the provider 0 · verbal refusals: not checked · "),
-        ((1, 2), "refused by the provider 0 · verbal refusals 50% (1 of 2 rows checked) · "),
-        ((2, 2), "refused by the provider 0 · verbal refusals 50% · "),
-        ((0, 0), "refused by the provider 0 · failed tools"),
-    ],
-)
-def test_verbal_refusals_are_counted_only_if_a_checker_read_the_speeches(checked, text):
-    check = HealthCheck()
-    for n, record in enumerate(records(sweep(PROPAGANDA), SMALL)):
-        check.add(replace(record, counts={"off_side": n % 2}))
-    assert text in check.health(checked).lines()[0]
-
-
 def test_each_trouble_has_an_example_and_an_advice() -> None:
     worlds = {
         ("naive judge", "p0", 0): (Failure("unreadable", "no number", "I\nwould say A"), 0.5),
@@ -44,14 +19,6 @@ def test_each_trouble_has_an_example_and_an_advice() -> None:
         "  ! refused by the provider: 1 cell, such as naive judge, p1: 'no'; reword"
     )
     assert other.startswith("  ! failed otherwise: 1 cell, such as naive judge, p1: ")
-
-
-def test_the_causes_of_unreadable_replies_are_counted() -> None:
-    sound, check = next(records(sweep(NAIVE), SMALL)), HealthCheck()
-    for cause in ("sum", "no statement", "sum", "refused"):
-        kind = "declined" if cause == "refused" else "unreadable"
-        check.add(replace(sound, probs=None, failure=Failure(kind, "no", cause=cause)))
-    assert "unreadable 75% (sum 2, no statement 1)" in check.health().lines()[0]
 
 
 @pytest.mark.parametrize(("failed", "off"), [(1, False), (2, True), (50, True)])

@@ -162,29 +162,6 @@ def test_rows_are_kept_by_name_with_the_lift_over_their_naive_judge() -> None:
         rows_where(FOUND, ["valid"], range(2))
 
 
-def test_the_lift_has_no_column_where_nothing_can_be_lifted() -> None:
-    measured = results(sweep(PROPAGANDA), SMALL)
-    assert "lift" not in main_table(measured).head and "lift" not in notes(measured)
-
-
-def test_cells_that_were_not_run_yet_are_told() -> None:
-    measured = results(sweep(NAIVE, PROPAGANDA), {("propaganda", "p0", 0): (0.9, 0.6)})
-    lead = "2 of 8 cells have a verdict; 6 have not been run yet: these figures will change. "
-    assert any(line.startswith(lead) for line in finding(measured).lead)
-    naive, _ = main_table(measured).body
-    assert naive[1:] == ("not measured: 4 of 4 cells not run yet", "", "", "")
-
-
-def test_the_betas_asked_for_are_all_shown() -> None:
-    table = finding(results(sweep(PROPAGANDA), SMALL, betas=(0.5, 2.0)), measures=True).tables()[1]
-    assert table.head[1:] == ("JSE β=0.5", "JSE β=2", "EAS β=0.5", "EAS β=2")
-
-
-def test_value_that_rounds_to_0_has_no_sign() -> None:
-    measured = results(sweep(PROPAGANDA, problems=1), {("propaganda", "p0", 0): (0.5, 0.5)})
-    assert main_table(measured).body[0][3] == "0.00"
-
-
 def test_every_format_has_the_same_rows() -> None:
     (table,) = finding(FOUND).tables()
     lines = [table.head, *table.body]
@@ -201,12 +178,6 @@ def test_every_format_has_the_same_rows() -> None:
     assert [row["protocol"] for row in objects] == [row[0] for row in table.body]
     parsed = list(csv.DictReader(io.StringIO(report(FOUND, "csv"), newline="")))
     assert [row["protocol"] for row in parsed] == [row[0] for row in table.body]
-
-
-def test_bounds_are_shown_only_for_rows_with_doubts() -> None:
-    assert titled(results(sweep(NAIVE, PROPAGANDA), SMALL), "bounds") is None
-    table = titled(FOUND, "bounds")
-    assert table and [row[0] for row in table.body] == ["naive judge"]
 
 
 def flat(nested: Any, name: str = "") -> dict[str, Any]:
@@ -232,13 +203,6 @@ def test_csv_has_at_most_20_columns_of_json_or_the_chosen_ones() -> None:
                     assert float(cell) == value
                 else:
                     assert cell == ("" if value is None else str(value))
-
-
-def test_csv_has_its_columns_whether_or_not_anybody_has_a_figure() -> None:
-    empty = collect(sweep(NAIVE, PROPAGANDA), [])
-    every_row = results(sweep(NAIVE, PROPAGANDA), SMALL)
-    head, *lines = report(empty, "csv").splitlines()
-    assert head == report(every_row, "csv").splitlines()[0] and len(lines) == 2
 
 
 def test_every_format_stands_in_the_run_folder(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Results of planted verdicts, row by row: known truths."""
 
 import re
-from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -20,7 +19,6 @@ from oversight.engine.run.outcome import outcome_of
 from oversight.engine.run.record.values import RecordedCell
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols import Agent, NaiveJudge, OpenTrust, Propaganda, StatedJudge
-from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.transcript import NOT_RUN, Failure, Verdict
 from tests.engine.verdicts import (
     JUDGE,
@@ -59,18 +57,6 @@ def test_lift_is_held_against_the_same_judge_and_no_other() -> None:
     assert of_stern.lift is None and mean(of_plain.lift) == approx(-2 * 0.1**2 + 2 * 0.9**2)
 
 
-def test_naive_figure_of_a_row_covers_the_problems_of_its_lift() -> None:
-    worlds = {key: pair for key, pair in SMALL.items() if key != ("naive judge", "p1", 0)}
-    line = row(results(sweep(NAIVE, PROPAGANDA), worlds), "propaganda")
-    assert (line.n, line.lift.n, line.samples.baseline) == (2, 1, approx(0.98 - 0.18))
-
-
-def test_lift_is_held_against_the_same_words_and_no_others() -> None:
-    words = default_prompts().changed("other", {"judge.role": "Judge."})
-    measured = results(sweep(NAIVE, replace(PROPAGANDA, prompts=words)), SMALL)
-    assert row(measured, "propaganda").lift is None
-
-
 def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:
     ungrouped = [problem(n) for n in range(6)]
     grouped = [
@@ -91,12 +77,6 @@ def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:
     only = results(sweep(PROPAGANDA, problems=alone), worlds)
     assert (row(only, "propaganda").asd.clusters, row(only, "propaganda").asd.interval) == (1, None)
     assert "no interval: it needs at least two problems or groups" in report(only, "text", 200)
-
-
-def test_results_do_not_depend_on_the_order_of_outcomes() -> None:
-    grid = sweep(NAIVE, PROPAGANDA)
-    outcomes = list(records(grid, SMALL))
-    assert collect(grid, outcomes) == collect(grid, outcomes[::-1])
 
 
 def test_open_trust_is_not_an_estimate_and_its_lift_has_the_naive_judges_error() -> None:

@@ -16,7 +16,7 @@ from oversight.cache.reply import Reply, Usage
 from oversight.cache.store import MemoryStore
 from oversight.engine.analysis.pairs import against_naive
 from oversight.engine.extensions.planning import estimate
-from oversight.engine.extensions.planning.estimate import cramped, plan_sweep, reasons
+from oversight.engine.extensions.planning.estimate import cramped, plan_sweep
 from oversight.engine.extensions.planning.survey import Amounts, Stratum, Survey
 from oversight.engine.models.accounting.ledger import Accounting, Latency
 from oversight.engine.models.accounting.prices import PriceList, listed
@@ -30,12 +30,13 @@ from oversight.engine.stop import StopToken
 from oversight.engine.sweep.grid import baselines
 from oversight.engine.sweep.sweep import Sweep, report_rows
 from oversight.engine.sweep.sweepfile import read_sweep_file
-from oversight.protocols import Agent, Ensemble, Judge, Jury, Propaganda, StatedJudge
-from oversight.protocols.prompts.prompt_set import default_prompts
+from oversight.protocols import Agent, Judge, Propaganda
 from oversight.protocols.question import Problem
 from tests.command_line import within
 from tests.engine.sweep_files import sweep
 from tests.fakes import APPLES, run_cells
+from tests.sessions import sessions
+from tests.tables import PUBLIC, printed
 from tools.prompt_page import prompt_page
 
 SIMULATED = """
@@ -182,17 +183,11 @@ async def test_the_limit_that_takes_longest_is_the_one_that_binds(opened, limit)
     assert replace(plan, models=(quick, agent, quick)).pace == agent.pace
 
 
-def test_a_pace_is_of_the_calls_that_are_not_stored():
+def paces(*limits: Limits) -> list[estimate.Pace | None]:
+    """How long 60 new calls take under each of these limits, and the limit that binds."""
     amounts = Amounts(calls=100, stored=40, most_output=500)
     amounts.input[1], amounts.output[1] = 1000, 200
-    for limits, minutes, binding in (
-        (Limits(requests=10), 6, "requests"),
-        # A limit of both counts all that a call may write.
-        (Limits(requests=10, tokens=100), 15, "tokens"),
-        (Limits(input_tokens=100, output_tokens=100), 10, "input tokens"),
-        (Limits(output_tokens=100), 2, "output tokens"),
-    ):
-        assert estimate._pace(amounts, limits) == estimate.Pace(minutes, binding)
+    return [estimate._pace(amounts, limit) for limit in limits]
 
 
 def test_a_total_has_the_variance_of_a_sample_without_replacement():
@@ -288,19 +283,9 @@ def notes(judge: Judge, agent: Agent) -> tuple[str, ...]:
     return cramped(Sweep("cramped", (APPLES,), report_rows([Propaganda(judge, agent)])))
 
 
-def test_a_role_without_room_for_reasoning_is_reported_with_the_fix():
-    (note,) = notes(StatedJudge(ALWAYS), Agent("sim/strong"))
-    assert note.startswith("openai/o3 reasons before it replies")
-    assert "256 tokens as a judge that is asked stated: set reasoning_tokens" in note
-    roomy = StatedJudge(ALWAYS, reasoning_tokens=4096)
-    assert notes(roomy, Agent(ALWAYS, reasoning_tokens=4096)) == ()
-    for role in (Jury((StatedJudge(ALWAYS), StatedJudge("sim/a"))), Ensemble(StatedJudge(ALWAYS))):
-        assert len(notes(role, Agent("sim/strong"))) == 1
-
-
-def test_effort_makes_a_model_reason_that_need_not():
-    assert not reasons("openai/gpt-4o", "") and not reasons("sim/strong", "high")
-    assert reasons("openai/gpt-4o", "low") and not reasons("openai/gpt-4o", "none")
+@sessions(Path(__file__).with_name("amounts.md"))
+def test_paces_and_room_follow_from_plain_values(session, request):
+    session.check(request, printed(PUBLIC | vars(estimate) | globals()))
 
 
 PAGE = Path(__file__).parents[4] / "docs" / "prompts.md"
@@ -314,17 +299,6 @@ MINE = """\
 debate:
   judge: You are the judge, and you are in no hurry.
 """
-
-
-def test_default_prompt_set_leaves_row_identity_unchanged():
-    assert sweep(GRID).identity == sweep(GRID + "prompts: default\n").identity
-    assert all(row.protocol.prompts is None for row in sweep(GRID).rows)
-
-
-def test_one_block_may_be_changed_alone_and_reaches_the_protocols_that_read_it():
-    naive, debate = (row.protocol for row in sweep(GRID, "prompts.debate.judge=Judge well.").rows)
-    assert naive.prompts is None and debate.words.text("debate.judge") == "Judge well."
-    assert debate.words.text("debate.rules") == default_prompts().text("debate.rules")
 
 
 def test_a_run_keeps_its_words_when_their_file_has_gone(tmp_path, monkeypatch):
