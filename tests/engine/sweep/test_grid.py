@@ -135,6 +135,11 @@ def test_a_sweep_has_the_settings_of_its_file():
     assert (grid.interval, grid.contrast) == ("conservative", "debate - naive judge")
     assert grid.meanings == {"azure/mine": "openai/gpt-4.1"}
     assert [one.shown for one in grid.rows] == ["debate", "Alone"]
+    readers = "{judges: {kind: [stated, logprob], model: sim/judge, reads_passage: [true, false]}, "
+    rows = sweep(f"{readers} protocols: naive_judge}}").rows
+    assert [row.reads_passage for row in rows] == [True, False, True, False]
+    assert [row.judge_lineage[0] for row in rows] == ["StatedJudge"] * 2 + ["LogprobJudge"] * 2
+    assert {(row.mechanism, row.naive, row.agent) for row in rows} == {("naive judge", True, "")}
     # The name of a prompt set is none of the settings of a row.
     text = "{judges: sim/judge, protocols: naive_judge, prompts: {name: %s, judge: {role: Judge.}}}"
     assert len({sweep(text % name).rows[0].address for name in ("one", "other")}) == 1

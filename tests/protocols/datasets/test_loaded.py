@@ -473,6 +473,8 @@ async def test_a_study_is_read_as_asked_and_run_in_its_original_worlds(study):
     assert [debate.values, advice.values] == [(-1, 1), (1, -1)] and debate.question.graded
     assert debate.question.passage == "The moon is round." and best(advice) == best(debate) == "yes"
     assert Study(str(study), setting="advice", excluded=True).load()[0].id == "c2"
+    write_jsonl([debate, advice], study / "again.jsonl")
+    assert JsonLines("again.jsonl").load(study) == (debate, advice)
     assert debate.group == advice.group == "s" and debate.flaws == advice.flaws == ()
     timed = NaiveJudge(PublishedJudge("timed"))
     assert [v.probs for v in await timed.worlds(debate, Scripted(str))] == [(0.5, 0.5)] * 2
