@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from io import BytesIO
-from itertools import repeat
+from itertools import cycle, repeat
 from math import ceil
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 from ....cache.errors import install_command
@@ -43,6 +43,7 @@ LABELS = 0.45
 """Largest share of a figure's width that the names of a forest take."""
 GREY = "#d4d9dc"
 DASHES = (0, (2, 1.5))
+LINES = ("-", "--", "-.", ":")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +86,11 @@ class Legend(NamedTuple):
     names: Sequence[str]
     columns: int
 
-    def draw(self, figure: "FigureBase") -> None:
-        """Draw it below the axes, within the figure."""
+    def draw(self, figure: "FigureBase", side: Literal["lower", "upper"] = "lower") -> None:
+        """Draw it below or above the axes, within the figure."""
         if self.keys:
-            figure.legend(
-                self.keys, self.names, loc="outside lower center", ncols=self.columns, frameon=False
-            )
+            place: Any = f"outside {side} center"
+            figure.legend(self.keys, self.names, loc=place, ncols=self.columns, frameon=False)
 
 
 class ForestLayout(NamedTuple):
@@ -194,10 +194,11 @@ def forest_keys(
 
 def legend_of(keys: "Sequence[Artist]", size: "Style") -> Legend:
     """A legend as wide as the figure at most. UsageError if it has too many entries."""
-    if len(keys) > (most := MOST_KEYS if size.bounded else 3 * MOST_KEYS):
+    if len(keys) > size.most_keys:
         raise UsageError(
-            f"{len(keys)} lines do not fit into a legend of {most}: choose rows with --protocol, "
-            "draw averages of asd, lift and jse with --by" + ", or use --style paper" * size.bounded
+            f"{len(keys)} lines do not fit into a legend of {size.most_keys}: choose rows with "
+            "--protocol, draw averages of asd, lift and jse with --by"
+            f"{', or use --style paper' * size.bounded}"
         )
     width = size.width * 72 - 10
     labels = [str(key.get_label()) for key in keys]
@@ -231,8 +232,37 @@ def facets(chart: Chart) -> dict[str, list[Series]]:
         return {"": list(chart.series)}
     groups: dict[str, list[Series]] = {}
     for series in chart.series:
-        groups.setdefault(series.name.split(" · ")[0].split(": ")[0], []).append(series)
+        groups.setdefault(_protocol(series), []).append(series)
     return groups
+
+
+def _protocol(series: Series) -> str:
+    return series.name.split(" · ")[0].split(": ")[0]
+
+
+def _within(series: Series) -> str:
+    """The name of a series within the axes of its protocol."""
+    return series.name.removeprefix(_protocol(series)).lstrip(" ·:")
+
+
+def looks_within(chart: Chart, size: "Style") -> dict[str, tuple[str, str, str]]:
+    """Colour, marker and dash of each line in the axes of a protocol, by its name there. Empty if
+    each protocol has one line, or if a legend has no room for the names."""
+    names = dict.fromkeys(map(_within, chart.series)) if chart.split and not chart.square else {}
+    if not 1 < len(names) <= size.most_keys:
+        return {}
+    looks = zip(names, _looks(), cycle(LINES), strict=False)
+    return {name: (*look, line) for name, look, line in looks}
+
+
+def legend_within(chart: Chart, size: "Style") -> Legend:
+    """The legend of these lines."""
+    from matplotlib.lines import Line2D
+
+    line = partial(Line2D, [], [], lw=1, markersize=4)
+    looks = looks_within(chart, size).items()
+    keys = [line(color=c, marker=m, ls=dash, label=name or "–") for name, (c, m, dash) in looks]
+    return legend_of(keys, size)
 
 
 def chart_axes(
@@ -245,6 +275,7 @@ def chart_axes(
     """The axes of each group, down and across; a single group tells its rows apart."""
     grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
     every, intervals = [axes for line in grid for axes in line], chart.with_intervals
+    named = looks_within(chart, size)
     for axes, (name, several) in zip(every, groups.items(), strict=False):
         if chart.diagonal:
             axes.axline((0, 0), slope=1, color="#999999", linewidth=0.7, zorder=0)
@@ -253,8 +284,8 @@ def chart_axes(
         axes.grid(color="#eceeef", linewidth=0.5)
         axes.set_axisbelow(True)
         looks = repeat(FIRST) if name else _looks()
-        for series, (colour, marker) in zip(several, looks, strict=False):
-            _draw_series(axes, series, colour, marker, intervals)
+        for series, look in zip(several, looks, strict=False):
+            _draw_series(axes, series, *named.get(_within(series), (*look, "-")), intervals)
         if name:
             title = wrapped(name, 0.9 * size.width * 72 / shape[1], size.font)
             axes.set_title(title, fontsize=size.font, loc="left")
@@ -269,6 +300,8 @@ def chart_axes(
     if len(groups) > 1:
         figure.supylabel(y, fontsize=size.font)
         figure.supxlabel(x, fontsize=size.font, ha="right", x=0.99)
+        # Below the axes, the label has its place.
+        legend_within(chart, size).draw(figure, "upper")
         return
     every[0].set(xlabel=x, ylabel=y)
     if len(chart.series) > 1 or chart.series[0].note:
@@ -282,7 +315,9 @@ def _looks() -> "Iterator[tuple[str, str]]":
             yield colour, MARKERS[(n + turn) % 8]
 
 
-def _draw_series(axes: "Axes", series: Series, colour: str, marker: str, intervals: bool) -> None:
+def _draw_series(
+    axes: "Axes", series: Series, colour: str, marker: str, line: str, intervals: bool
+) -> None:
     """One series: its points with their intervals, joined or not, and its fitted line."""
     x = [point.x for point in series.points]
     y = [point.y for point in series.points]
@@ -306,7 +341,7 @@ def _draw_series(axes: "Axes", series: Series, colour: str, marker: str, interva
         markersize=4,
         markeredgecolor="white",
         markeredgewidth=0.4,
-        linestyle=":" if hull else "-" if series.joined else "",
+        linestyle=":" if hull else line if series.joined else "",
         linewidth=1,
         elinewidth=0.6,
         zorder=1 if hull else 2,
@@ -358,6 +393,10 @@ class Style:
     """Points; no text is smaller."""
     bounded: bool = False
     """Whether `MOST_HEIGHT` limits its height."""
+
+    @property
+    def most_keys(self) -> int:
+        return MOST_KEYS if self.bounded else 3 * MOST_KEYS
 
 
 MOST_HEIGHT = 250.0
@@ -426,7 +465,8 @@ def _laid_out(picture: Picture, size: Style) -> "tuple[float, float, Callable[[F
             share = 0.75 if picture.square else 0.62
             lines = 1.5 * min(len(picture.series), MOST_KEYS)
             if len(groups) > 1:
-                share, lines = 1.0 if picture.square else 0.8, 6.0
+                share, legend = 1.0 if picture.square else 0.8, legend_within(picture, size)
+                lines = 6.0 + 1.5 * ceil(len(legend.keys) / legend.columns)
             points = 72 * size.width / across * share * down + lines * size.font
             if size.bounded and down <= across:
                 points = min(points, MOST_HEIGHT)

@@ -43,7 +43,8 @@ def paper_table(
             last = heading
         name = "all" if one.name == NONE else one.name
         body.append((latex_name(name), *(field(one.line) for field in fields.values())))
-    caption = " ".join(_sentences(results, lines, fields))
+    ends = any(r"\,[" in cell for cells in body for cell in cells)
+    caption = " ".join(_sentences(results, lines, fields, ends))
     return latex_table(caption, ("protocol", *fields), body, comments=comments, long=long)
 
 
@@ -129,8 +130,11 @@ def _provenance(results: Results) -> Iterator[str]:
     yield from settings_of(results)
 
 
-def _sentences(results: Results, lines: Sequence[ReportLine], fields: Iterable[str]) -> list[str]:
-    """A caption of two to four lines: measures, problems, roles, intervals, lifts, simulation."""
+def _sentences(
+    results: Results, lines: Sequence[ReportLine], fields: Iterable[str], ends: bool
+) -> list[str]:
+    """A caption of two to four lines: measures, problems, roles, intervals, lifts, simulation.
+    ends: whether some interval is stated by its ends."""
     score = SCORE_NAMES[results.score]
     measures = [f"Agent score difference (ASD, {score})"]
     names = [*fields]
@@ -147,7 +151,8 @@ def _sentences(results: Results, lines: Sequence[ReportLine], fields: Iterable[s
     groups = any(isinstance(line, PivotLine) for line in lines)
     sentences = [f"{first}; {', '.join([problems, *roles])}."]
     sentences += ["Means over the rows of each group."] * groups
-    sentences.append("±: half the 95% interval; [ ]: interval where it is not symmetric.")
+    brackets = "; [ ]: interval where it is not symmetric" * ends
+    sentences.append(f"±: half the 95% interval{brackets}.")
     contrasts = [line.contrast for line in lines if line.contrast and line.lift]
     if "lift" in names and contrasts:
         differ = sum(contrast.verdict in ("better", "worse") for contrast in contrasts)

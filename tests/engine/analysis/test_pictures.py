@@ -34,3 +34,21 @@ def test_a_row_has_its_mean_interval_bounds_and_naive_judge() -> None:
     assert [bar.get_xy()[0] for bar in figure.axes[0].patches] == [-0.1]
     # The table has n, the mean and its interval, then the bounds and the naive judge.
     assert forest.table()[1][0][3:] == (9, 0.5, 0.4, 0.8, -0.1, 0.9, 0.3)
+
+
+def test_lines_in_the_axes_of_a_protocol_have_one_look_and_a_name_each() -> None:
+    def chart(agents: str) -> Chart:
+        names = [f"{protocol} · {agent}" for protocol in ("debate", "critique") for agent in agents]
+        lines = (Series(name, (point("0", 0.0, 0.1), point("1", 1.0, 0.2)), True) for name in names)
+        return Chart("t", "x", "y", tuple(lines))
+
+    five = chart("abcde")
+    looks = painting.looks_within(five, SIZE)
+    assert list(looks) == [*"abcde"] and len({*looks.values()}) == 5
+    figure = painting.draw(five, "paper")
+    assert [text.get_text() for text in figure.legends[0].texts] == [*"abcde"]
+    for axes in figure.axes:
+        drawn = [(one.get_color(), one.get_marker(), one.get_linestyle()) for one in axes.lines]
+        assert [look for look in drawn if look[1] != "None"] == [*looks.values()]
+    # A legend of a column has six entries.
+    assert not painting.looks_within(chart("abcdefg"), painting.STYLES["column"])
