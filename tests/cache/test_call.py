@@ -201,9 +201,3 @@ def test_normalized_text_is_nfc_and_normalizing_is_idempotent(text):
     once, hidden = normalized(text)
     assert is_normalized("NFC", once) and normalized(once) == (once, 0)
     assert hidden or once == normalize("NFC", text)
-
-
-def test_long_runs_of_marks_are_cut():
-    """Marks in this order would take minutes to sort."""
-    text, hidden = normalized("e" + "\u0301\u0316" * 500_000)
-    assert len(text) <= MAX_MARKS + 1 and hidden == 1_000_000 - MAX_MARKS

@@ -15,11 +15,9 @@ from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.views.pages import searched
 from oversight.engine.views.pages.links import PageQuery, ServerLinks, page_of
-from oversight.engine.views.pages.marked_text import TextMark, quoted, shown
 from oversight.engine.views.pages.site import write_site
 from oversight.engine.views.pages.transcript_page import calls_section
 from oversight.engine.views.pages.transcript_view import read
-from oversight.protocols.transcript import Quote
 from tests.pages.speaking import LONG, bad_run
 from tests.run_folders import cut
 
@@ -87,22 +85,6 @@ async def test_ten_thousand_turns_are_split_into_pages_of_a_hundred(tmp_path: Pa
 async def test_site_has_one_file_per_hundred_turns(run: RunReader, tmp_path: Path) -> None:
     write_site(run, tmp_path / "site", most=None, calls=True)
     assert len(list((tmp_path / "site").glob("row-1-1-p0-d0-t*.html"))) == 2
-
-
-def test_overlapping_marks_and_controls_are_all_shown() -> None:
-    quotes = Quote("a", True), Quote("b", False)
-    text, marks = quoted("<quote>a</quote>, <quote>b</quote>", quotes)
-    assert text == "a, b" and [mark[:2] for mark in marks] == [(0, 1), (3, 4)]
-    marks = [TextMark(0, 6, "verified"), TextMark(3, 9, "differs")]
-    assert shown("abc<\u202ef>hi", marks) == (
-        '<span class="verified">abc</span><span class="verified differs">&lt;</span>'
-        '<span class="verified differs ctl">\\u202e</span><span class="verified differs">f</span>'
-        '<span class="differs">&gt;hi</span>'
-    )
-
-
-def test_text_is_cut_by_the_size_of_its_markup() -> None:
-    assert len(shown(LONG, most=2_000)) < 2_200 and shown("short", most=2_000) == "short"
 
 
 LISTS: dict[str, tuple[str, dict[str, object]]] = {

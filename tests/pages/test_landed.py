@@ -16,7 +16,6 @@ from oversight.engine.errors import RunFolderError
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.reader import Follower, RunReader, origins
 from oversight.engine.run.record.database import RunDatabase
-from oversight.engine.views.pages.answer import ordered_by_mean
 from oversight.engine.views.pages.links import PageQuery, ServerLinks, page_of
 from oversight.engine.views.pages.strip import snapshot_of
 from oversight.protocols.judges.stated import StatedJudge
@@ -113,11 +112,6 @@ def test_sorted_outcomes_are_counted_once_and_dropped_failures_are_not(tmp_path:
         assert told() == (len(CELLS), "2")
         run.forget_failures()
         assert told() == (len(CELLS) - 2, "0")
-
-
-def test_map_starts_with_the_hardest_problem_and_the_best_row() -> None:
-    values = np.array([[np.nan, np.nan, np.nan], [np.nan, 2.0, 3.0], [np.nan, 0.0, 1.0]])
-    assert ordered_by_mean(values) == ([2, 1, 0], [2, 1, 0])
 
 
 def test_problem_page_lists_worst_rows_first_and_unfinished_rows_last(tmp_path):

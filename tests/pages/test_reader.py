@@ -9,7 +9,7 @@ from zipfile import ZipFile
 import pytest
 
 from oversight.engine.run.reader import Place, RunReader
-from oversight.engine.views.pages.transcript_view import beliefs_by_turn, probe_advice, read
+from oversight.engine.views.pages.transcript_view import probe_advice, read
 from tests.command_line import oversight
 from tests.pages.browser import asked_by, faults_in, served, unpacked, violations
 from tests.pages.conftest import ran
@@ -56,14 +56,6 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(four: Path) -> Iterator[str]:
     with served(four.parent) as address:
         yield f"{address}run/{four.name}/"
-
-
-def test_beliefs_have_their_change_and_mark_the_largest() -> None:
-    beliefs = beliefs_by_turn([(0, 0.5), (1, 0.25), (3, 0.75), (4, 0.875)])
-    assert [(n, b.change, b.largest) for n, b in beliefs.items()] == [
-        (0, None, False), (1, -0.25, True), (3, None, False), (4, 0.125, False),
-    ]  # fmt: skip
-    assert not any(b.largest for b in beliefs_by_turn([(0, 0.5), (1, 0.5), (2, 0.54)]).values())
 
 
 def test_a_debate_of_four_answers_is_one_column(page: Any, run: str) -> None:

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from oversight.engine.views.pages.marked_text import TextMark
+from oversight.engine.views.pages import answer, marked_text, transcript_view
 from oversight.engine.views.pages.rendered import (
     FORMULA_ATTRIBUTES,
     FORMULA_TAGS,
@@ -51,16 +51,8 @@ class Tags(HTMLParser):
 
 @sessions(Path(__file__).with_name("rendered.md"))
 def test_text_is_rendered_as_this_markup(session, request):
-    names = dict(globals())
+    names = vars(marked_text) | vars(answer) | vars(transcript_view) | globals()
     session.check(request, expressions(names), names)
-
-
-def test_quotes_are_marked_within_rendered_text() -> None:
-    markup = rendered("he **said so** and $x$ too", [TextMark(3, 18, "verified")])
-    assert '<strong><span class="verified part">said so</span></strong>' in markup
-    assert markup.count('<span class="verified"></span>') == 1
-    split = rendered("a $x y$ *b*", [TextMark(0, 4, "verified")])
-    assert "$x y$" in Tags(split).text, "a quote that ends in a formula keeps it raw"
 
 
 @pytest.mark.wire

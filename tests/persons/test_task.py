@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.cache import Call, Message, Reply, Request
+from oversight.cache import Call, Reply, Request
 from oversight.engine.extensions.people.task import FormField, PersonTask, answer_digests
 from oversight.protocols import Case, Declined, DistributionJudge, Judge, Question, Unreadable
 from oversight.protocols.catalogue import PROTOCOLS
@@ -138,16 +138,6 @@ def speech(*texts: str, side: int | None = 0, task: str = "argue", draw: int = 0
     return PersonTask(Call(Request("person/raters", prompt), (draw,)))
 
 
-def test_conversation_continues_after_more_turns_in_the_same_role():
-    first = speech("a")
-    assert speech("a", "b").continues(first.moment)
-    assert speech("a", task="ask").continues(first.moment)
-    assert not speech("a").continues(first.moment), "the same again is another repeat"
-    assert not speech("b", "a").continues(first.moment), "the other world"
-    assert not speech("a", "b", side=1).continues(first.moment)
-    assert not speech("a", "b", draw=1).continues(first.moment)
-
-
 def typed(first: str, second: str | None, **more: str) -> tuple[float, ...]:
     """The recorded probabilities of the percentages that a person types for two answers."""
     judge = DistributionJudge("person/lay")
@@ -159,7 +149,8 @@ def typed(first: str, second: str | None, **more: str) -> tuple[float, ...]:
 
 @sessions(Path(__file__).with_name("typed.md"))
 def test_typed_percentages_are_recorded_as_meant(session, request):
-    session.check(request, expressions({"typed": typed}))
+    names = dict(globals())
+    session.check(request, expressions(names), names)
 
 
 async def test_abstention_is_a_refusal_and_never_a_default():
@@ -172,8 +163,3 @@ async def test_abstention_is_a_refusal_and_never_a_default():
         with pytest.raises(Unreadable) as raised:
             await JUDGES[judge].judge(TRANSCRIPT, abstains)
         assert judge == "logprob" or isinstance(raised.value, Declined), judge
-
-
-def test_call_of_an_unknown_layout_is_shown_unchanged():
-    task = PersonTask(Call(Request("person/x", (Message("user", "Say <b>hello</b>."),))))
-    assert (task.kind, task.todo.told, task.turns) == ("text", "Say <b>hello</b>.", [])

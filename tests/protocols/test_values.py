@@ -19,7 +19,16 @@ from oversight import protocols
 from oversight.cache.call import Call
 from oversight.cache.reply import UNKNOWN_STOP, Reply
 from oversight.engine.run.sides import reads_as_refusal
-from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Judge, Protocol, StatedJudge
+from oversight.protocols import (
+    ADVOCATE,
+    TOOLS,
+    Agent,
+    Case,
+    Judge,
+    LogprobJudge,
+    Protocol,
+    StatedJudge,
+)
 from oversight.protocols.agents.tool import unspoken
 from oversight.protocols.agents.tools import calculate
 from oversight.protocols.counts import COUNTED, counted
@@ -346,6 +355,13 @@ async def judged(judge: Judge, three: bool = False, statement: str = "") -> list
     return [", ".join(f"{number:.6g}" for number in numbers), *drawn]
 
 
+async def believing(word: str, p: float, **others: float) -> list[float]:
+    """The belief in a statement of a judge whose label has these probabilities."""
+    ask = Scripted(lambda call: Reply(word, logprobs=(token(word, p, **others),)))
+    belief = await LogprobJudge("judge").believes("It holds.", Transcript(CRATES), ask)
+    return [round(belief.value, 9)]
+
+
 async def played(protocol: Protocol, side: int) -> tuple[float, ...]:
     """The probability of A in the world of an answer, and its bounds."""
     verdict = await protocol.run(CRATES, CRATES.answers[side], Scripted(reply_of))
@@ -365,7 +381,7 @@ NAMES = PUBLIC | {
         applicable, check_probabilities, is_apart, number_text, Decimal,
         graded, judged, played, size_in_words, unspoken, ToolUse, Turn, distance, equilibrium,
         find_question, read_instructions, read_rules, statements, randomness, Sampling, PromptSet,
-        reads_as_refusal,
+        reads_as_refusal, believing,
     )
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.engine.providers import capabilities
-from oversight.engine.providers.capabilities import NOTICE, missing_abilities, retirement
+from oversight.engine.providers.capabilities import missing_abilities, retirement
 from tests.sessions import sessions
 from tests.tables import printed
 
@@ -85,15 +85,6 @@ def test_every_model_that_the_openai_sdk_calls_deprecated_is_in_the_table():
     for name, last in deprecated.items():
         ends = retirement(f"openai/{name}")
         assert ends is not None and ends.day == last, name
-
-
-def test_an_end_is_near_for_some_weeks_and_then_past():
-    end = retirement("openai/gpt-4o")
-    assert end is not None
-    eve = date(2027, 1, 13)
-    assert end.near(eve) and not end.past(eve) and end.past(end.day) and not end.near(end.day)
-    early = date.fromordinal(end.day.toordinal() - NOTICE - 1)
-    assert not end.near(early) and not end.past(early)
 
 
 def test_models_that_the_project_recommends_live_for_a_year():

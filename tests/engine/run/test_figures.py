@@ -14,6 +14,7 @@ from oversight.engine.stop import StopToken
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.transcript import Judgement, Transcript, Turn, Verdict
+from tests.engine.run import test_outcome
 from tests.sessions import sessions
 from tests.tables import expressions
 from tests.world import sweep
@@ -72,5 +73,5 @@ def said(place: int, *speeches: str, judge: str) -> RecordedCell:
 def test_figures_follow_from_plain_values(session, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    names = globals() | {"monkeypatch": monkeypatch, "os": os}
+    names = vars(test_outcome) | globals() | {"monkeypatch": monkeypatch, "os": os}
     session.check(request, expressions(names), names)

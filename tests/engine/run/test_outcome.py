@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from oversight.engine.run.outcome import OutcomeRecord, outcome_of
-from oversight.engine.run.probing import best_mass
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.replay import difference
-from oversight.engine.sweep.sweep import Cell, Sweep, report_rows
+from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.counts import counted, unread_by_seat
 from oversight.protocols.judges.stated import StatedJudge
@@ -20,7 +19,7 @@ from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Turn, Verdict
 from tests.run_folders import CELLS as PLAIN
 from tests.run_folders import ended, folder
-from tests.world import THREE, sweep
+from tests.world import sweep
 
 SWEEP = sweep(Debate(StatedJudge("sim/judge"), Agent("sim/strong")), problems=3, draws=2)
 CELLS = list(SWEEP.cells())
@@ -94,17 +93,9 @@ def test_a_place_tells_the_problem_of_its_cell():
     assert all(cell.place in SWEEP.span(n) for n, cell in zip(numbers, CELLS, strict=True))
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"name": "t"}, {"seed": 1}, {"draws": 3}, {"problems": SWEEP.problems[:2]},
-        {"rows": report_rows([Debate(StatedJudge("sim/judge"), Agent("sim/weak"))])},
-        {"identities": {"sim/judge": "another endpoint"}},
-    ],
-    ids=lambda other: next(iter(other)),
-)  # fmt: skip
-def test_every_setting_that_changes_an_outcome_changes_the_identity_of_the_sweep(other):
-    assert replace(SWEEP, **other).identity != SWEEP.identity
+def other_identity(**other: object) -> bool:
+    """Whether a sweep with another setting has another identity."""
+    return replace(SWEEP, **other).identity != SWEEP.identity
 
 
 @pytest.mark.wire
@@ -125,11 +116,7 @@ def test_an_outcome_is_the_same_from_the_database(tmp_path_factory, cells):
     assert [record.line for record in by_place.values()] == [direct[n].line for n in sorted(direct)]
 
 
-def test_the_best_answers_have_their_mass_together_wherever_they_stand():
-    assert best_mass((0.2, 0.3, 0.5), structs.replace(THREE, values=(-1, 1, 1))) == 0.8
-
-
-def test_field_of_only_one_outcome_is_a_difference():
-    ends = (Verdict((0.2, 0.8), TRANSCRIPT, (), measures) for measures in ((), (("words", 3),)))
-    less, more = (outcome_of(CELLS[0], end) for end in ends)
-    assert difference(less, more) == 'measures: nothing recorded, {"words":3} now'
+def between(*ends: tuple[tuple[str, object], ...]) -> str | None:
+    """The difference between two outcomes with these measures."""
+    verdicts = (Verdict((0.2, 0.8), TRANSCRIPT, (), measures) for measures in ends)
+    return difference(*(outcome_of(CELLS[0], end) for end in verdicts))

@@ -11,7 +11,7 @@ from statistics import fmean
 import pytest
 from msgspec import structs
 
-from oversight import Call, Debate, LogprobJudge, Protocol, Reply, StatedJudge, Unreadable
+from oversight import Call, Debate, Protocol, Reply, StatedJudge, Unreadable
 from oversight.protocols import ADVOCATE, Agent, BestOf, DebateGame, Propaganda, VotesJudge
 from oversight.protocols.counts import unread_by_seat
 from oversight.protocols.mechanisms.critique import Critique, DebateFeedback, ProposerCritic
@@ -21,8 +21,8 @@ from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficie
 from oversight.protocols.mechanisms.prover_estimator_debate import ProverEstimatorDebate
 from oversight.protocols.prompts.render import read_instructions
 from oversight.protocols.question import Answer, Question
-from oversight.protocols.transcript import Transcript, Turn, Verdict
-from tests.fakes import APPLES, CRATES, B, Scripted, draft, form, held, prompt, token
+from oversight.protocols.transcript import Turn, Verdict
+from tests.fakes import APPLES, CRATES, B, Scripted, draft, form, held, prompt
 
 JUDGE, LIAR, OTHER = StatedJudge("judge"), Agent("liar"), Agent("other")
 """B, 36, is the lie."""
@@ -100,18 +100,6 @@ async def test_votes_that_were_cut_off_count_against_the_agent():
     assert unread_by_seat(verdict) == {"Judge: truncated": 4}
     critique = Critique(VotesJudge("judge"), LIAR, OTHER, critiques=2)
     assert unread_by_seat(await on_the_lie(critique, script))["Judge: truncated"] == 8
-
-
-@pytest.mark.parametrize(
-    ("words_said", "p", "other", "belief"),
-    [("Yes", 0.51, "no", 0.51), ("no", 0.9, "Yes", 0.1), ("YES", 0.7, "No", 0.7)],
-)
-async def test_labels_are_read_in_any_case(words_said, p, other, belief):
-    """The known truth: the probability of a word is the sum over all its spellings."""
-    reply = Reply(words_said, logprobs=(token(words_said, p, **{other: 1 - p}),))
-    ask = Scripted(lambda call: reply)
-    result = await LogprobJudge("judge").believes("It holds.", Transcript(CRATES), ask)
-    assert result.value == pytest.approx(belief)
 
 
 @pytest.mark.parametrize("poisoned", ["one debate", "one draft"])

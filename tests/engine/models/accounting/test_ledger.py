@@ -18,7 +18,6 @@ from oversight.engine.models.accounting.ledger import (
     Page,
     Stopwatch,
     UsageTotals,
-    sum_latency,
     sum_usage,
 )
 from oversight.engine.models.accounting.ledger_file import (
@@ -277,14 +276,6 @@ def test_quantile_is_exact_within_its_bin(share, count):
     seconds = np.random.default_rng(0).lognormal(0.5, 1.2, count).tolist()
     exact = sorted(seconds)[int(np.ceil(share * count)) - 1]
     assert timed(seconds).quantile(share) == pytest.approx(exact, rel=2 ** (1 / 16) - 1 + 1e-9)
-
-
-def test_summed_latencies_equal_one_of_all_replies():
-    seconds = np.random.default_rng(1).exponential(3, 300).tolist()
-    total = sum_latency([timed(seconds[:100]), timed(seconds[100:], 20), Latency()])
-    assert total.bins == timed(seconds).bins
-    assert total.pace == pytest.approx((100 * 10 + 200 * 20) / sum(seconds))
-    assert total.replies == 300 and Latency().replies == 0 and Latency().pace == 0
 
 
 @virtually
