@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from oversight.engine.errors import UsageError
-from oversight.engine.run.loaded_sweep import _free, _started_with, part_of
+from oversight.engine.run.loaded_sweep import _free, _started_with, loaded, part_of, run_folder
 from oversight.engine.run.reader import RunReader
+from oversight.engine.run.settings import RunSettings
+from oversight.engine.sweep.code import row_codes
 from tests.command_line import calls
 from tests.engine.sweep_files import sweep_file
 from tests.run_folders import only_run, written
@@ -45,6 +47,19 @@ def test_the_last_line_of_a_runs_file_says_how_it_was_started_once(tmp_path):
         assert _free(folder) == tmp_path / free
         (tmp_path / free).mkdir()
     assert _free(tmp_path / "run-2") == tmp_path / "run-2-2"
+
+
+def test_the_manifest_of_a_new_run_says_all_of_its_start(tmp_path):
+    file = replace(sweep_file(TEXT, "seed=1"), data_notes=("a row was skipped",), pins=("a=b",))
+    ready = loaded(replace(file, prompts={"p.yaml": {"name": "p"}}), {})
+    made = run_folder(ready, RunSettings(folder=tmp_path / "run", part="1/2"), "a store").manifest
+    assert (made.identity, made.name, made.cells) == (ready.sweep.identity, "s", len(ready.sweep))
+    assert (made.overrides, made.store) == (("seed=1", "a=b"), "a store")
+    assert (made.part, made.data, made.store_id) == ("1/2", ("a row was skipped",), "")
+    assert (made.prompts, made.prompt_sets) == (ready.sweep.prompts, {"p.yaml": {"name": "p"}})
+    assert made.apis == ready.models.apis and not made.code.changes(
+        row_codes(ready.sweep.rows), ready.sweep.rows
+    )
 
 
 @pytest.mark.wire

@@ -274,6 +274,8 @@ def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adop
     assert result.code == 0, result.err
     own_sweep(place / "own", OWN.replace("return transcript", "return transcript  # at all"))
     assert command(*words).code == 0
+    adopting = RunSettings(folder=Path("made"), allow_changed_code="new folder")
+    assert run_folder(open_sweep(words[1]), adopting, "store").path == Path("made")
     code = OWN.replace("return transcript", "return transcript.then(Turn('Own', 'Hm.'))")
     own_sweep(place / "own", code.replace("import Conv", "import Turn, Conv"))
     refused = command(*words)
@@ -282,7 +284,6 @@ def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adop
     replayed = command("replay", "made", "--sweep", words[1])
     assert replayed.code == 5
     assert "code changed: first tone one · sim/judge stated: own.py\n" in replayed.err
-    adopting = RunSettings(folder=Path("made"), allow_changed_code="new folder")
     assert run_folder(open_sweep(words[1]), adopting, "store").path == Path("made-2")
     adopted = command(*words, "--allow-changed-code")
     assert adopted.code == 0, adopted.err
