@@ -5,7 +5,6 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import zip_longest
 from textwrap import wrap
 
@@ -191,7 +190,8 @@ def _fitted(table: Table, width: int, gap: int) -> Table:
     if len(table.body) > 1 and not table.spans:
         table = _without_what_is_alike(table, len(table.head))
     if _taken(table, gap) > width:
-        table = _bare(table)
+        cells = ((*fields[: table.left], *map(bare, fields[table.left :])) for fields in table.body)
+        table = replace(table, body=tuple(cells))
     widest, longest = _widths(table)[: table.left], _longest_words(table)
     while _taken(replace(table, room=longest), gap) > width and len(table.head) > table.left + 1:
         table = _columns(table, range(len(table.head) - 1))
@@ -216,11 +216,6 @@ def _longest_words(table: Table) -> tuple[int, ...]:
 def bare(text: str) -> str:
     """Numbers without the zeros before their points."""
     return re.sub(r"(?<![\d.])0\.(?=\d)", ".", text)
-
-
-def _bare(table: Table) -> Table:
-    body = tuple((*fields[: table.left], *map(bare, fields[table.left :])) for fields in table.body)
-    return replace(table, body=body)
 
 
 def _without_what_is_alike(table: Table, first: int) -> Table:
@@ -387,12 +382,6 @@ def latex_width(cell: str, words: bool = False) -> float:
 def latex_cell(cell: str) -> str:
     """A cell in LaTeX; a negative number gets a minus sign."""
     return re.sub(r"(?<![^\[(, ])-(?=\.?\d)", "$-$", cell.translate(LATEX))
-
-
-def formatted(tables: Iterable[Table], format: str, width: int | None = None) -> str:
-    """Several tables as `text` or `markdown`. width: columns of a terminal, for text."""
-    layout = partial(as_text, width=width) if format == "text" else as_markdown
-    return "\n\n".join(map(layout, tables))
 
 
 def as_csv(head: Sequence[str], body: Sequence[Sequence[object]]) -> str:

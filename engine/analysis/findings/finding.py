@@ -20,7 +20,8 @@ from ...display.table import (
     Table,
     as_csv,
     as_latex,
-    formatted,
+    as_markdown,
+    as_text,
     markdown_text,
     wrapped,
 )
@@ -179,8 +180,7 @@ def span(interval: Ends | None, digits: int = 3) -> str:
 
 def unmeasured(line: object) -> str:
     """Why a line has no figures, such as `20 of 20 cells unreadable`; empty for one that has."""
-    why: str = getattr(line, "unmeasured", "")
-    return why
+    return getattr(line, "unmeasured", "")
 
 
 def significance(p: float | None) -> str:
@@ -279,13 +279,6 @@ class Part:
         left_out = [", ".join(filter(None, cells)) for cells in table.body]
         return replace(self, lines=measured), left_out
 
-    def first(self, most: int, every: str) -> "Part":
-        """Its first lines, with a note that says how to see the others."""
-        if len(self.lines) <= most:
-            return self
-        note = f"{len(self.lines) - most:,} more lines: {every}."
-        return replace(self, lines=self.lines[:most], notes=(note, *self.notes))
-
     def sorted(self, name: str) -> "Part":
         """The lines by a column: the largest first, words from A to Z; without a value last."""
         (column, *_) = self._named(name)
@@ -369,7 +362,8 @@ class Finding:
                 ]
             case _:
                 tables = self.tables()
-        body = formatted(tables, format, width)
+        layout = partial(as_text, width=width) if format == "text" else as_markdown
+        body = "\n\n".join(map(layout, tables))
         if not self.lead:
             return body
         advice = self.advice if format == "text" else ()

@@ -514,11 +514,16 @@ def save(figure: "Figure", path: Path, identity: str, style: str = "column") -> 
     written = BytesIO()
     with mpl.rc_context(_settings(STYLES[style])), complete():
         figure.savefig(written, format=ending, metadata=metadata[ending])
+    write(path, written.getvalue())
+
+
+def write(file: Path, content: bytes) -> None:
+    """Write a file, whole or not at all. A missing folder is made. RunFolderError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise unwritable(path, exc) from exc
-    replace_file(path, [written.getvalue()], durable=False)
+        raise unwritable(file, exc) from exc
+    replace_file(file, [content], durable=False)
 
 
 def _settings(style: Style) -> dict[Any, Any]:

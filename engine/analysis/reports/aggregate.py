@@ -205,8 +205,7 @@ class OutcomeTable:
         intact = np.bincount(draw, weights=lost)[draw] == 0
         ran, read = ~self.not_run[places], ~np.isnan(judged) & ~unread
         some = (np.bincount(draw, weights=read) > 0) | (np.bincount(draw, weights=ran) == 1)
-        share: Floats = np.where(intact & some[draw], right, np.nan)
-        return share
+        return np.where(intact & some[draw], right, np.nan)
 
     def accuracy(self, row: int) -> Influences | None:
         """How often the judge was right: problem by problem, the mean over its cells."""
@@ -320,8 +319,7 @@ class CellIndex:
 
     def places(self, row: int) -> Places:
         start, answers = self.starts[self.problem], self.answers[self.problem]
-        places: Places = start * self._rows + (self.draw * self._rows + row) * answers + self.side
-        return places
+        return start * self._rows + (self.draw * self._rows + row) * answers + self.side
 
     @property
     def worlds(self) -> tuple[Places, Flags]:

@@ -70,7 +70,8 @@ def notes_of(results: Results) -> Iterable[str]:
         yield from results.health.lines()
     counts = sum((Counter(row.counts) for row in rows), Counter[str]())
     if counts:
-        yield f"In the transcripts: {_listed(counts)}."
+        listed = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
+        yield f"In the transcripts: {listed}."
     for row in rows:
         if row.row.is_a(OPEN_TRUST) and row.chose_right:
             right = shared(row.chose_right)
@@ -126,10 +127,6 @@ def _detectable(lifts: Sequence[RowResult]) -> str:
     between = f"{least:.2f}" if most - least < 0.005 else f"{least:.2f} to {most:.2f}"
     where = f", none in {counted(len(lifts) - len(mdes), 'row')}" * (len(mdes) < len(lifts))
     return f"; smallest detectable difference {between}{where}"
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
 
 
 IN_CSV = (
@@ -203,7 +200,9 @@ def finding(
     others += [replace(part, key="") for _, section in sections for part in section.parts]
     many = short and len(results.rows) > MOST_ROWS
     if many and (sort or columns):
-        rows = replace(rows, brief=rows.first(MOST_ROWS, "--all, some by --where"))
+        note = f"{len(rows.lines) - MOST_ROWS:,} more lines: --all, some by --where."
+        first = replace(rows, lines=rows.lines[:MOST_ROWS], notes=(note, *rows.notes))
+        rows = replace(rows, brief=first)
     elif not columns and not any(row.valid for row in results.rows):
         lines = pivot(results, grouping(results)) if many else rows.lines
         rows = replace(

@@ -214,5 +214,4 @@ def shrunk(means: Floats, variances: Floats, centre: float) -> Floats:
     w = 1 / variances
     q = float((w * np.square(means - (w * means).sum() / w.sum())).sum())
     tau2 = max(0.0, (q - (len(means) - 1)) / float(w.sum() - (w**2).sum() / w.sum()))
-    drawn: Floats = centre + tau2 / (tau2 + variances) * (means - centre)
-    return drawn
+    return centre + tau2 / (tau2 + variances) * (means - centre)

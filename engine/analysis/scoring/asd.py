@@ -82,8 +82,7 @@ def found_right(verdicts: Floats, best: Flags) -> Floats:
     largest = np.fmax.reduce(verdicts, axis=-1, initial=-np.inf, keepdims=True)
     likeliest = verdicts >= largest - TIE
     share = (likeliest & best).sum(axis=-1) / np.maximum(likeliest.sum(axis=-1), 1)
-    right: Floats = np.where(np.isnan(verdicts[..., 0]), np.nan, share)
-    return right
+    return np.where(np.isnan(verdicts[..., 0]), np.nan, share)
 
 
 def asd_weights(values: npt.ArrayLike, compat: Compat = "none") -> Floats:
@@ -441,8 +440,7 @@ class Scored:
         if not self.every.drawn:
             return counting.astype(np.float64)
         draws = np.bincount(self.every.question[counting], minlength=len(self.every.questions))
-        shares: Floats = counting / np.maximum(draws, 1)[self.every.question]
-        return shares
+        return counting / np.maximum(draws, 1)[self.every.question]
 
     def _by(self, at: Places) -> Mapping[str, Keys]:
         """The clusters of these judgements; by their names, where other runs have the same."""

@@ -370,7 +370,7 @@ class MockServer:
             limits = {"requests": profile.requests_per_minute, "tokens": profile.tokens_per_minute}
             meters = self._meters[call.model] = ServerBudgets(limits, 60.0 / profile.speed, now)
         wait = meters.admit(tokens, now)
-        headers = dialect.limits(meters.read(now))
+        headers = "".join(dialect.limit(*reading) for reading in meters.read(now).items())
         if wait == math.inf:
             too_large = f"Request too large: Limit {profile.tokens_per_minute}, Requested {tokens}"
             connection.answer(*dialect.complaint("rate_limit", too_large), headers)

@@ -84,10 +84,6 @@ class ServerWire(ABC):
         """Body of a 400 for a request that is invalid, or that the vendor refuses."""
         return orjson.dumps(self.error("invalid_request_error", message, code))
 
-    def limits(self, readings: Mapping[str, MeterReading]) -> str:
-        """Header lines, each ended by CRLF, with the current limits. readings: by kind."""
-        return "".join(self.limit(kind, reading) for kind, reading in readings.items())
-
 
 def json_text(value: Any) -> str:
     return orjson.dumps(value).decode()

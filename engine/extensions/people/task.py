@@ -268,8 +268,7 @@ class PersonTask:
     def _properties(self) -> dict[str, Any]:
         """The properties in the schema of the form; empty without a form."""
         form = self.call.response_format
-        properties: dict[str, Any] = orjson.loads(form.schema).get("properties", {}) if form else {}
-        return properties
+        return orjson.loads(form.schema).get("properties", {}) if form else {}
 
     def probabilities(self, posted: Mapping[str, str]) -> tuple[float, ...]:
         """One per option, from percentages. ValueError as in `read`; DoubtfulPercentage for one of

@@ -14,6 +14,7 @@ import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -289,11 +290,9 @@ class TaskQueue(Provider):
 
     async def news(self, seconds: float) -> None:
         """Return when anything has changed, or after some seconds."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._news.wait()
-        except TimeoutError:
-            return
 
     def progress(self, rater: Rater) -> RaterProgress:
         problems = {waiting.task.problem for waiting in self.assignment.open_to(rater)}

@@ -74,11 +74,6 @@ class SimModel(SimulatedModel):
         return value_address(replace(self, latency=0.0))[:12]
 
 
-def nats_summed(nats: float) -> float:
-    """A sum of nats without floating-point error: equal evidence must be an exact tie."""
-    return round(nats, 9)
-
-
 PRESETS: Mapping[str, SimModel] = {
     "sim/strong": SimModel(persuasion=1.8, honesty_gap=1.0, insight=3.0, words=130),
     "sim/medium": SimModel(persuasion=1.2, honesty_gap=0.7, insight=1.5),

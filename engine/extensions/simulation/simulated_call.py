@@ -27,7 +27,7 @@ from ....protocols.prompts.render import (
 from ....protocols.question import Problem
 from ....protocols.tags import escape_tags
 from ...errors import InvalidRequest
-from .model import Chance, SimModel, nats_summed, share
+from .model import Chance, SimModel, share
 from .speech import (
     Contents,
     SideCase,
@@ -117,7 +117,8 @@ class ParsedQuestion:
         for _, speech in read_turns(user):
             if (strength := stated_strength(speech)) and strength[0] in self.places:
                 nats[self.places[strength[0]]] += strength[1]
-        return [nats_summed(answer_nats) for answer_nats in nats]
+        # Without floating-point error: equal evidence must be an exact tie.
+        return [round(answer_nats, 9) for answer_nats in nats]
 
     def argued_in(self, statement: str, user: str) -> int | None:
         """Place of the answer that a statement speaks for: the first that it names, as in `(A)`, or

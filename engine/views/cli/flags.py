@@ -283,9 +283,6 @@ def _reader(read: Callable[[Any], Any]) -> Callable[..., Any]:
 class OutputPath(click.Path):
     """Where to write; a file that a run consists of is refused."""
 
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = Path(value)
         if path.is_file():

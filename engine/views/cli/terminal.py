@@ -376,11 +376,9 @@ class LeakNote(Observer):
             await noting
 
     async def _note(self) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(HEAD_START):
                 await self._over.wait()
-        except TimeoutError:
-            pass
         line = await asyncio.to_thread(_leakage, self._problems)
         say(f"{line} (oversight dataset check)")
 

@@ -24,7 +24,7 @@ from ...errors import UsageError
 from ...run.reader import Place, RunReader
 from ...sweep.grid import GridRow
 from .environment import inline_json
-from .findings import LineLinks, Linked, shown_part
+from .findings import READINGS, LineLinks, Linked, shown_part
 from .links import MOST_PAIRS, Links, PageQuery, nth, readings_of
 from .overview import dots_data
 from .strip import run_page
@@ -211,10 +211,6 @@ class ApartProblem:
     second: float
     links: dict[str, Linked]
 
-    @property
-    def read(self) -> str:
-        return " ".join(text for text, _ in self.links["read"])
-
 
 def compare_page(run: RunReader, links: Links, query: PageQuery) -> str:
     """The contrasts that two words mean: names of rows, or parts of them, as `oversight compare`
@@ -331,7 +327,7 @@ def _apart(rows: RunRows, links: Links, contrast: Compared, score: str) -> Part:
     losses = [line for line in apart if line.difference < 0][-MOST_APART:]
     columns = [
         word("problem", "id"),
-        word("read", "read"),
+        READINGS,
         change("difference", "difference", 2),
         *(change(name, key, 2) for name, key in zip(names, ("first", "second"), strict=True)),
     ]

@@ -16,6 +16,7 @@ from ...analysis.reports.family import fragile
 from ...analysis.rows import read_rows
 from ...analysis.scoring.contrasts import Contrast
 from ...analysis.scoring.estimate import Estimate
+from ...display.table import NONE
 from ...display.text import dollars, short
 from ...errors import EngineError
 from ...models.accounting.ledger import UsageTotals, sum_usage
@@ -107,6 +108,11 @@ def measure_page(run: RunReader, links: Links, query: PageQuery) -> str:
 
 Linked: TypeAlias = tuple[tuple[str, str], ...]
 """Texts with their links."""
+
+READINGS = Column(
+    "read", lambda line: " ".join(text for text, _ in line.links["read"]) or NONE, words=True
+)
+"""Links of a line to some of its transcripts."""
 
 DRAWN = ("asd", "lift", "frontier", "worlds", "calibration")
 """Charts of pages that `oversight export plot` draws."""

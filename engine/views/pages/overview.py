@@ -43,7 +43,7 @@ from ...run.reader import RunReader
 from ...run.run_folder import REPORT, SWEEP
 from ...system.files import holder
 from .environment import inline_json
-from .findings import Linked, ShownPart, figure_of, finding_page, shown_part
+from .findings import READINGS, Linked, ShownPart, figure_of, finding_page, shown_part
 from .links import REPORT_FILES, Links, PageQuery, one_of, readings_of
 from .strip import FAILURES, TILES, run_page, snapshot_of
 
@@ -60,10 +60,6 @@ class Cause:
     quote: str
     """The message of one of them."""
     links: dict[str, Linked]
-
-    @property
-    def read(self) -> str:
-        return " ".join(text for text, _ in self.links["read"]) if self.links else ""
 
 
 def causes_part(run: RunReader, completed: RunRows, links: Links, most: int | None = None) -> Part:
@@ -86,7 +82,7 @@ def causes_part(run: RunReader, completed: RunRows, links: Links, most: int | No
         notes.append(f"{len(every) - most:,} more causes are on the page of failures and flags.")
     title = f"{len(failures):,} of {int(completed.table.ended.sum()):,} cells failed, by cause"
     columns = [word("cause", "cause"), *[word("for example", "quote")] * (most is None)]
-    columns += [word("read", "read"), number("cells", "count")]
+    columns += [READINGS, number("cells", "count")]
     return Part("causes", title, columns, lines, notes)
 
 
@@ -109,7 +105,7 @@ def failures_page(run: RunReader, links: Links, query: PageQuery) -> str:
         )
     elif not doubts:
         facts.append(f"No cell failed or is flagged, of {table.ended.sum():,} cells.")
-    columns = [word("flag", "cause"), word("read", "read"), number("cells", "count")]
+    columns = [word("flag", "cause"), READINGS, number("cells", "count")]
     about = "The verdict counts; the bounds on the overview show what it could change."
     in_doubt = Part("doubts", f"{len(marked):,} flagged cells", columns, doubts, (about,))
     return finding_page(

@@ -13,7 +13,6 @@ from ....errors import UsageError
 from ....models.accounting.prices import listed, load_prices
 from ....run.listing import Parts
 from ....run.reader import recorded
-from ....system.files import replace_file, unwritable
 from ....system.settings import argument, flag
 from ..completing import run_names
 from ..flags import PRICES, RECORDED_STORE, SCORE, grouped, output
@@ -108,6 +107,7 @@ def plot(
     are written; that needs no matplotlib."""
     from ....analysis.pictures.kinds import caption as caption_of
     from ....analysis.pictures.kinds import data_of, pictured
+    from ....analysis.pictures.painting import draw, save, write
     from ....run.reader import origins
 
     if len(words) != (2 if kind == "compare" else 1):
@@ -127,22 +127,12 @@ def plot(
         if str(data) == "-":
             show(numbers)
         else:
-            _write(data, numbers)
+            write(data, f"{numbers}\n".encode())
             say(str(data))
         if output is None:
             return
-    from ....analysis.pictures.painting import draw, save
-
     to = output or Path(f"{runs[0].name}-{kind}.pdf")
     about = "; ".join([runs[0].manifest.identity[:12], *sources])
     save(draw(picture, style, text if caption else ""), to, about, style)
-    _write(to.with_suffix(".txt"), text)
+    write(to.with_suffix(".txt"), f"{text}\n".encode())
     show(str(to))
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise unwritable(file, exc) from exc
-    replace_file(file, [f"{text}\n".encode()], durable=False)

@@ -3,16 +3,12 @@
 import asyncio
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .....protocols.settings import unknown
 from ....errors import UsageError
 from ....system.settings import argument, flag
 from ..flags import as_command
 from ..output import say
-
-if TYPE_CHECKING:
-    from ....providers.self_hosted import SelfHostedServer
 
 OWN = "compatible/own"
 """Provider name of the user's server in a generated sweep file."""
@@ -58,10 +54,6 @@ def _own(address: str) -> str:
     if server.context:
         description += f", {server.context:,} tokens each"
     say(description)
-    return _for_server(server)
-
-
-def _for_server(server: "SelfHostedServer") -> str:
     first, *others = [f"{OWN}/{model}" for model in server.models]
     more = f"  # model: {_quoted(others[0])}  # or any of {len(server.models)}\n" if others else ""
     if server.slots:
