@@ -95,12 +95,11 @@ class Notes:
         if self.bad:
             causes = Counter(_cause(fault) for fault in self.bad)
             listed = "; ".join(f"{count:,} × {cause}" for cause, count in causes.most_common(3))
-            others = len(causes) - 3
-            more = f"; {others:,} other cause{'s' * (others != 1)}" if others > 0 else ""
+            others = f"; {len(causes) - 3:,} other cause{'s' * (len(causes) > 4)}"
             first = f"{self.bad[0].file}:{self.bad[0].line}"
             yield (
                 f"skipped rows: {len(self.bad):,} of {self.rows:,}, the first at {first}: "
-                f"{listed}{more}"
+                f"{listed}{others * (len(causes) > 3)}"
             )
         yield from self.changes("merged", "ties")
 
