@@ -71,10 +71,8 @@ def test_the_name_of_a_set_changes_no_row():
         read_sweep_file(written(f'{{name: {name}, debate: {{judge: "Judge."}}}}')).sweep({}).rows
         for name in ("minimal judge", "short judge")
     ]
-    assert [row[1].kind.partition(" prompts ")[2] for row in rows] == [
-        "minimal judge",
-        "short judge",
-    ]
+    names = [row[1].kind.partition(" prompts ")[2] for row in rows]
+    assert names == ["minimal judge", "short judge"]
     assert [row.address for row in rows[0]] == [row.address for row in rows[1]]
 
 
