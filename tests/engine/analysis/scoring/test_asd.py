@@ -21,7 +21,7 @@ from oversight.engine.analysis.scoring.asd import (
 )
 from oversight.engine.analysis.scoring.contrasts import contrasts
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
-from oversight.protocols.scores import RANGES, SCORES, Compat, applicable
+from oversight.protocols.scores import SCORES, Compat, applicable
 from tests.engine.analysis.scoring.one_question import Worlds
 
 DRAWS = 3
@@ -97,14 +97,6 @@ def test_measures_are_means_over_the_draws_that_have_all_verdicts(score: str, co
     assert sorted(values) == sorted(expected) and 0 < len(expected) < 60
     for id, measures in expected.items():
         assert values[id] == pytest.approx(measures, abs=1e-12)
-
-
-def test_measures_need_a_whole_draw_and_a_defined_score() -> None:
-    lost = Judgement("q", (1, -1), ((0.5, 0.5), None), {"problem": "q"})
-    judged = scored(Judgements.of([lost]), "brier")
-    assert judged and judged.asd is None and judged.chosen(BETAS) == {}
-    three = Judgement("q", (1, 0, -1), ((0.5, 0.25, 0.25),) * 3, {"problem": "q"})
-    assert scored(Judgements.of([three]), "logodds") is None
 
 
 @settings(max_examples=20, deadline=None)
@@ -206,21 +198,6 @@ def bounded(questions: Sequence[Doubted], score: str, compat: Compat = "none") -
 
 def dropped(bounds: Bounds) -> float | None:
     return bounds.drop and bounds.drop.value
-
-
-def test_values_decide_which_end_is_worst() -> None:
-    graded: Doubted = (((None, True), (None, True)), (0.5, -3))
-    bounds = bounded([graded], "logodds")
-    low, high = RANGES["logodds"]
-    assert bounds.worst == pytest.approx((0.5 + 1.25) * low - 1.75 * high)
-    assert bounds.best == pytest.approx((0.5 + 1.25) * high - 1.75 * low)
-
-
-def test_bounds_follow_the_tie_rule() -> None:
-    even: Doubted = (((0.5, False), (0.9, False)), (1, -1))
-    assert dropped(bounded([even], "accuracy")) == 0.5
-    assert dropped(bounded([even], "accuracy", compat="solib")) == 0.0
-    assert bounded([even], "accuracy", compat="solib").worst == 0.0
 
 
 probabilities = st.integers(0, 8).map(lambda n: n / 8)

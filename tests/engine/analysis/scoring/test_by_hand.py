@@ -6,13 +6,12 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from oversight.engine.analysis.scoring.agreement import calibration, shrunk
 from oversight.engine.analysis.scoring.asd import scored
 from oversight.engine.analysis.scoring.contrasts import contrasts
-from oversight.engine.analysis.scoring.estimate import Ends, detectable, t_of, t_quantile
+from oversight.engine.analysis.scoring.estimate import Ends, t_of, t_quantile
 from oversight.engine.analysis.scoring.inference import Influences, of_questions
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
-from oversight.engine.analysis.scoring.power import Spread, design_effect, mde
+from oversight.engine.analysis.scoring.power import Spread, mde
 
 RNG = np.random.default_rng(0)
 
@@ -33,18 +32,6 @@ def test_verdicts_go_by_the_family_and_marks_by_the_decision() -> None:
     assert (narrow.verdict, narrow.undone) == ("equivalent", False)
     unsure = row(RNG.normal(0, 1, 40) * 1.0).estimate()
     assert unsure.interval and unsure.interval[0] < 0 < unsure.interval[1] and not unsure.undone
-
-
-def test_sizes_by_hand() -> None:
-    size = 1.1 * t_of(0.95, 30) * 2 + t_quantile(0.8, 30) * 1
-    assert detectable(2.0, 1.0, 1.1, 30) == pytest.approx(size)
-    # Equal within clusters of 1 and 3: 1 + (10 / 4 - 1), the correlation being 1.
-    assert design_effect(np.array([5.0, 1.0, 1.0, 1.0]), np.array([0, 1, 1, 1])) == 2.5
-    # tau^2 of DerSimonian and Laird: (20 - 2) / (30 - 10) = .9, against .1 of chance.
-    drawn = shrunk(np.array([0.0, 1.0, 2.0]), np.full(3, 0.1), 1.0)
-    assert drawn.tolist() == pytest.approx([0.1, 1.0, 1.9])
-    # In the one bin the squared distance .0625 is what chance gives: .75 × .25 / 3.
-    assert calibration(np.full(4, 0.5), np.array([1.0, 1, 1, 0]), np.arange(4)).debiased_error == 0
 
 
 def test_a_plan_for_the_guard_is_of_the_interval_that_the_guard_gives() -> None:

@@ -133,16 +133,3 @@ def test_a_plan_knows_for_how_many_clusters_a_report_has_the_guard() -> None:
             estimate = of_questions([str(n) for n in range(200)], row, groups, (-4, 4)).estimate()
             assert bool(estimate.conservative) == (share > 100) == (contributing == 3)
     assert fewest_clusters(np.zeros(9), np.arange(9)) == np.inf
-
-
-def test_clusters_count_in_the_plan() -> None:
-    noisy = Spread(between=0.7)
-    assert questions_needed(Spread(between=0.7, design_effect=2), 0.1) == pytest.approx(
-        2 * questions_needed(noisy, 0.1), abs=1
-    )
-    n = questions_needed(noisy, 0.3, size=5)
-    assert mde(noisy, n, clusters=n / 5) <= 0.3 < mde(noisy, n - 1, clusters=(n - 1) / 5)
-    # Of ten texts with five questions each, t with 9 degrees of freedom reaches further.
-    assert mde(noisy, 50, clusters=10) > mde(noisy, 50) * 1.1
-    # Few clusters cannot decide a small difference, however little questions vary.
-    assert mde(Spread(0.0), 10, ends=(-4.0, 4.0), interval="conservative") > 1

@@ -5,15 +5,33 @@ from pathlib import Path
 
 import numpy as np
 
-from oversight.engine.analysis.scoring import asd, contrasts, estimate, inference, power, roc
+from oversight.engine.analysis.findings import finding
+from oversight.engine.analysis.scoring import (
+    agreement,
+    asd,
+    contrasts,
+    estimate,
+    inference,
+    power,
+    roc,
+)
 from oversight.engine.analysis.scoring.agreement import RatedPoint, krippendorff_alpha
-from tests.engine.analysis.scoring import test_contrasts, test_roc, test_trend, test_worlds
+from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
+from oversight.protocols import scores
+from tests.engine.analysis.scoring import (
+    test_asd,
+    test_contrasts,
+    test_inference,
+    test_roc,
+    test_trend,
+    test_worlds,
+)
 from tests.engine.analysis.scoring.one_question import Worlds
 from tests.sessions import sessions
 from tests.tables import expressions
 
-MODULES = (math, asd, contrasts, estimate, inference, power, roc)
-TESTS = (test_contrasts, test_roc, test_trend, test_worlds)
+MODULES = (scores, finding, agreement, asd, contrasts, estimate, inference, power, roc, math)
+TESTS = (test_asd, test_contrasts, test_inference, test_roc, test_trend, test_worlds)
 
 # Krippendorff (2011), Computing Krippendorff's Alpha-Reliability, section C: four observers, twelve
 # units, values 1 to 5, some missing. Nominal 0.743; with interval metric 0.849.
@@ -58,6 +76,13 @@ def argued(worlds: Worlds, beta: float) -> tuple[object, ...]:
     """How likely the agent argues for each answer, and its JSE and EAS in Brier scores."""
     chance = tuple(worlds.propensity(beta).tolist())
     return chance, worlds.jse("brier", beta), worlds.eas("brier", beta)
+
+
+def judged(
+    values: tuple[float, ...], *worlds: tuple[float, ...] | None, score: str
+) -> asd.Scored | None:
+    """One question that is judged in these worlds."""
+    return asd.scored(Judgements.of([Judgement("q", values, worlds, {"problem": "q"})]), score)
 
 
 def close(one: object, *other: float) -> bool:

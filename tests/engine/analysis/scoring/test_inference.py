@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from oversight.engine.analysis.findings.finding import conservative, estimated, shared
 from oversight.engine.analysis.scoring import inference
 from oversight.engine.analysis.scoring.contrasts import contrasts
 from oversight.engine.analysis.scoring.estimate import Estimate, t_cdf, t_of, t_quantile
 from oversight.engine.analysis.scoring.inference import (
-    FEWEST,
     Floats,
     Influences,
     estimates,
@@ -122,24 +120,6 @@ def test_two_samples_without_common_clusters_add_their_variances() -> None:
         one - mean_of([1.0, 2.0], {"judge": np.arange(2)})
 
 
-def test_figure_without_variation_has_a_reason_and_no_interval() -> None:
-    alone = sample(np.array([0.5])).estimate()
-    assert (alone.interval, alone.p()) == (None, 1.0)
-    assert alone.reason == "it needs at least two problems or groups"
-    one_judge = mean_of([0.1, 0.2], {"problem": np.arange(2), "judge": np.zeros(2)}).estimate()
-    assert one_judge.reason == "it needs at least two judges"
-    equal = mean_of([0.5] * 4, {"problem": np.arange(4)}).estimate()
-    assert (equal.interval, equal.reason) == (None, "all clusters are equal")
-    bounded = mean_of([0.5] * 4, {"problem": np.arange(4)}, (0, 1)).estimate()
-    assert bounded.interval is not None and bounded.interval[0] < 0.5 < bounded.interval[1]
-    strata = Influences(
-        0.1, np.array([0.1, -0.1, 0.0]), {"problem": np.array([0, 1, 2])}, None,
-        np.array([0, 0, 1]),
-    )  # fmt: skip
-    assert "has all judgements of a kind" in strata.estimate().reason
-    assert sample(np.array([0.2, 0.4])).estimate().interval == pytest.approx((-2, 2))
-
-
 def test_samples_are_estimated_together_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
     groups = tuple(f"g{n // 3}" for n in range(30))
@@ -162,62 +142,6 @@ def test_without_groups_a_contrast_is_the_paired_t(seed: int, n: int, sd: float)
     low, high = theirs.confidence_interval(0.95)
     assert ours.estimate.interval == pytest.approx((low, high), abs=1e-12)
     assert (ours.estimate.t(), ours.estimate.degrees) == pytest.approx((theirs.statistic, n - 1))
-
-
-def test_the_guard_stands_in_only_where_t_has_nothing_to_stand_on() -> None:
-    rng = np.random.default_rng(12)
-    dense = sample(rng.normal(0.2, 0.5, 30)).estimate()
-    few = sample(rng.normal(0.2, 0.5, FEWEST - 1)).estimate()
-    equal = sample(np.full(30, 0.4)).estimate()
-    rare = sample(np.where(np.arange(100) < 4, -2.0, 2.0)).estimate()
-    common = sample(np.where(np.arange(100) < 12, -2.0, 2.0)).estimate()
-    flags = [bool(estimate.conservative) for estimate in (dense, few, equal, rare, common)]
-    assert flags == [False, True, True, True, False]
-    free = sample(np.array([0.1, 0.2, 0.4]), ends=None).estimate()
-    assert not free.conservative and free.interval is not None
-    assert dense.by("conservative").conservative and dense.by("t") == dense
-    end = sample(np.full(9, 0.1 + 0.2), ends=0.3).estimate()  # But for rounding.
-    assert end.interval == pytest.approx((0.3 - 0.6 * (1 - 0.025 ** (1 / 9)), 0.3))
-
-
-def test_a_decision_that_an_unseen_error_could_undo_is_marked() -> None:
-    values = np.concatenate((np.full(24, 0.4), np.zeros(3), np.full(3, -0.3)))
-    estimate = sample(values, ends=4.0).estimate()
-    assert estimate.p() < 0.001 and estimate.undone
-    assert estimate.by("conservative").p() > 0.05
-    assert not sample(np.tile([1.0, 1.4], 50), ends=2.0).estimate().undone
-    (decided,) = contrasts({"a": sample(values), "b": sample(np.zeros(30))})
-    assert (decided.verdict, decided.undone) == ("better", True)
-
-
-def test_share_of_1_has_the_exact_bound() -> None:
-    estimate = mean_of(np.ones(87), {"problem": np.arange(87)}, (0.0, 1.0)).estimate()
-    low, high = estimate.interval or (0, 0)
-    assert (low, high) == (pytest.approx(special.betaincinv(87, 1, 0.025), rel=1e-9), 1.0)
-    assert round(low, 3) == 0.958 and estimate.p(low) == pytest.approx(0.05, rel=1e-9)
-    none = mean_of(np.zeros(20), {"problem": np.arange(20)}, (0.0, 1.0)).estimate()
-    assert none.interval == (0.0, pytest.approx(0.1684, abs=1e-4))
-    assert estimated(none) == "0.000 [0.000, 0.168]" and shared(estimate) == "100% [96, 100]"
-
-
-def test_a_conservative_interval_says_why_it_replaces_t() -> None:
-    rare = np.repeat((-2.0, 2.0), (4, 96))
-    heavy = np.append(np.linspace(0.1, 0.2, 20), 90.0)
-    of_groups = {"problem": np.arange(30) % 5}
-    for figure, reason in (
-        (sample(np.array([1.0, 0.0, 1.0])), "conservative: only 3 problems"),
-        (mean_of(np.arange(30.0), of_groups, (0.0, 99.0)), "conservative: only 5 clusters"),
-        (sample(np.full(30, 0.4)), "conservative: all problems equal"),
-        (sample(rare), "conservative: only 4 of 100 problems differ"),
-        (sample(heavy, ends=99.0), "conservative: only 1 of 21 problems differ"),
-        # The exact bound of a share, and an interval by t, need no word.
-        (sample(np.full(30, 2.0)), ""),
-        (sample(np.arange(30.0) / 30), ""),
-    ):
-        assert conservative([figure.estimate()]) == reason
-    both = [sample(rare).estimate(), sample(np.arange(30.0) / 30).by("problem").estimate()]
-    assert conservative(both) == "1 of 2 conservative: only 4 of 100 problems differ"
-    assert conservative([both[1].by("conservative")]) == "conservative: interval asked for"
 
 
 def test_an_unpaired_figure_is_compared_on_the_questions_that_it_is_of() -> None:

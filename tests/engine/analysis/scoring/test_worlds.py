@@ -67,22 +67,6 @@ def test_no_asd_lies_beyond_its_ends(worlds: Worlds) -> None:
         assert low - 1e-9 <= worlds.asd(score) <= high + 1e-9
 
 
-def test_the_propensity_reads_the_log_score_whichever_score_is_reported() -> None:
-    """Brier and log disagree here on the answer that the judge believes most."""
-    worlds = Worlds(((0.5, 0.5, 0.0), (0.26, 0.48, 0.26), (1 / 3, 1 / 3, 1 / 3)), (1, -1, -1))
-    assert worlds.agent_scores("brier")[1] > worlds.agent_scores("brier")[0]
-    assert worlds.propensity(0).tolist() == [1.0, 0.0, 0.0]
-    assert worlds.eas("brier", 0) == worlds.agent_scores("brier")[0]
-
-
-def test_a_tiny_beta_is_the_greedy_limit_and_a_huge_one_the_uniform_limit() -> None:
-    for beta in (5e-324, 1e-320, 1e-300, 1e-12):
-        assert SOME.propensity(beta).tolist() == [1.0, 0.0]
-        assert TIED.propensity(beta).tolist() == [0.5, 0.5]
-    for beta in (1e15, 1e300, 1.7e308):
-        assert SOME.propensity(beta) == pytest.approx((0.5, 0.5), abs=1e-12)
-
-
 def test_a_score_goes_by_its_name() -> None:
     with pytest.raises(KeyError, match="briar"):
         answer_scores((0.5, 0.5), "briar")
@@ -113,15 +97,6 @@ def test_many_questions_are_measured_as_each_by_itself(every: list[Worlds], beta
     chosen = many.chosen_by_judgement([beta])
     assert chosen["jse", beta].tolist() == [one.jse("log", beta) for one in alike]
     assert chosen["eas", beta].tolist() == [one.eas("log", beta) for one in alike]
-
-
-def test_a_world_without_a_verdict_makes_every_measure_unknown() -> None:
-    lost = Worlds(((0.8, 0.2), None), (1, -1))
-    for score in ALL_SCORES:
-        assert np.isnan(lost.agent_scores(score)).tolist() == [False, True]
-        assert math.isnan(lost.asd(score))
-        for beta in BETAS:
-            assert math.isnan(lost.jse(score, beta)) and math.isnan(lost.eas(score, beta))
 
 
 @given(questions(st.integers(2, 5)))
