@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from oversight.engine.analysis.raters import alphas, raters, verdicts_of
+from oversight.engine.analysis.raters import alphas, raters
 from oversight.engine.analysis.reading import ASIDE
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.engine.extensions.people.journal import (
@@ -63,18 +63,6 @@ def test_conversations_about_one_question_are_told_apart_by_each_key(key: str) -
     ]
     agreement = alphas(Judgements.of(lines))["probabilities (interval); every answer argued"]
     assert agreement and (agreement.units, agreement.alpha.value) == (6, 1)
-
-
-def test_three_answers_count_as_much_as_they_are_and_lost_worlds_not_at_all() -> None:
-    two = Judgement("a", (1, -1), ((0.8, 0.2), None), {"problem": "a", "judge": "k"})
-    three = Judgement("b", (1, 1, -1), ((), (), (0.2, 0.5, 0.3)), {"problem": "b", "judge": "k"})
-    verdicts = verdicts_of(Judgements.of([two, three]))
-    assert verdicts is not None
-    # (.2, .5, .3): -.98 for the first answer, -.38 for the second, both right.
-    assert verdicts.score.tolist() == pytest.approx([-0.08, (-0.98 - 0.38) / 2])
-    assert verdicts.right.tolist() == [1, 1] and verdicts.largest.tolist() == [0.8, 0.5]
-    lost = Judgement("a", (1, -1), (None, None), {"problem": "a", "judge": "k"})
-    assert verdicts_of(Judgements.of([lost])) is None and raters(Judgements.of([lost])) == []
 
 
 def test_beliefs_and_verdicts_of_raters_are_in_the_order_of_the_question(place, command) -> None:

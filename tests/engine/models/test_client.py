@@ -34,7 +34,7 @@ from oversight.engine.providers.fault import stated_limits
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.provider import HttpProvider
 from oversight.engine.providers.transport import Response, Transport
-from oversight.engine.providers.wire import WARM, PrefixWarmup, kept_prefix
+from oversight.engine.providers.wire import WARM, PrefixWarmup
 from oversight.engine.stop import StopToken
 from tests.server import Server, call_of, sender
 from tests.virtual import now, run, virtually
@@ -137,7 +137,6 @@ async def test_nothing_is_held_while_a_call_backs_off():
 
 
 CLAUDE = "anthropic/claude-sonnet-4-5"
-LONG = "A long passage. " * 600
 
 
 def call(n: int, prefix: str = "p") -> Call:
@@ -197,16 +196,6 @@ async def test_a_prefix_grows_cold_unless_it_is_used():
     assert [round(b - a) for a, b in zip(pairs[::2], pairs[1::2], strict=True)] == [0, 0, 0, 1]
 
 
-def test_vendors_keep_long_marked_prefixes_with_their_tools():
-    short, long = call(0, "Who?"), call(0, LONG)
-    assert kept_prefix(short) is None
-    assert kept_prefix(long) == kept_prefix(call(1, LONG)) is not None
-    armed = Call(Request(CLAUDE, long.messages, tools=(ToolSpec("calculator", "computes", "{}"),)))
-    assert kept_prefix(armed) not in (None, kept_prefix(long))
-    # OpenAI caches prefixes automatically, and charges nothing for writing them.
-    assert kept_prefix(Call(Request("openai/gpt-4o", long.messages))) is None
-
-
 def test_a_body_is_kept_byte_for_byte_and_named_after_its_call(tmp_path, caplog):
     quarantine = Quarantine(tmp_path / "malformed")
     assert not quarantine.folder.exists(), "nothing is to be kept yet"
@@ -222,10 +211,6 @@ def test_a_server_that_sends_rubbish_all_night_does_not_fill_the_disk(tmp_path):
         quarantine.keep(call_of(10, n), MALFORMED)
     assert len(list(tmp_path.iterdir())) == MAX_BODIES
     assert Quarantine(tmp_path).keep(call_of(10), MALFORMED) is None, "a second run adds no more"
-
-
-def test_the_beginning_of_a_huge_body_is_kept():
-    assert len(Malformed("huge", b"x" * (Malformed.KEPT + 1)).body) == Malformed.KEPT
 
 
 def test_a_folder_that_cannot_be_written_to_costs_the_evidence_and_not_the_run(tmp_path, caplog):

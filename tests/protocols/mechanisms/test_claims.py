@@ -15,7 +15,7 @@ from oversight import Agent, Call, Protocol, Question
 from oversight.protocols import Amplification, CrossExamination, RecursiveRewardModelling
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.mechanisms.critique import Critique, DebateFeedback, ProposerCritic
-from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate, Sampling
+from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.mechanisms.prover_estimator_debate import Level, chained
 from oversight.protocols.prompts.render import read_instructions
 from tests.best_response import JUDGE, OTHER, Search
@@ -328,16 +328,6 @@ def test_product_of_graded_steps_is_overstated_at_most_as_claimed():
         assert most == pytest.approx(1 - (1 - within) ** statements, abs=1e-6)
         claimed = claims_of(protocol)[0].gain_at(error)
         assert most - 1e-6 <= claimed <= most + (1e-6 if error <= 0.01 else 0.05) + error**2 * 9
-
-
-def test_a_judge_of_few_votes_lets_more_pass_and_the_claim_says_so():
-    """The known truth: by Hoeffding's inequality n votes are off by e with probability at most
-    2 exp(-2 n e^2). The claim adds this to the gain within `far`."""
-    sampling, e = Sampling(0.005, 0.05), (0.05 - 0.005) / 2
-    for votes in (sampling.votes, 10_000):
-        wrong = 2 * math.exp(-2 * votes * e * e)
-        assert sampling.gain(9, votes) == pytest.approx(1 - 0.95**9 + wrong)
-    assert sampling.failure_of(sampling.votes) <= 0.1 < sampling.failure_of(sampling.votes - 1)
 
 
 def test_weakest_graded_step_exceeds_the_product_by_the_claimed_amount():

@@ -9,14 +9,13 @@ from msgspec import structs
 from pytest import approx
 
 from oversight import Call, Failure, Turn
-from oversight.engine.analysis.reports.aggregate import DOUBTS, MARKS, SPOKEN_DOUBTS, OutcomeTable
+from oversight.engine.analysis.reports.aggregate import SPOKEN_DOUBTS, OutcomeTable
 from oversight.engine.analysis.reports.report import finding
 from oversight.engine.analysis.reports.results import collect, score_rows
 from oversight.engine.analysis.scoring.asd import Bounds
 from oversight.engine.run.lanes import attempt
 from oversight.engine.run.outcome import outcome_of
 from oversight.protocols import ADVOCATE, Agent, Debate, Propaganda, SideCheck
-from oversight.protocols.counts import COUNTED
 from tests.engine.verdicts import (
     JUDGE,
     sweep,
@@ -24,13 +23,6 @@ from tests.engine.verdicts import (
 from tests.fakes import Scripted, prompt
 
 LOST = Failure("ServerError", "no reply")
-SOUND = "truncated thinking forged hidden malformed cut verified unverified tool_calls failed_tools"
-
-
-def test_every_count_is_a_doubt_or_decided_to_be_none() -> None:
-    """A speech that is cut, spoofs tags or quotes wrongly is heard as it stands: no doubt."""
-    assert set(COUNTED) - set(DOUBTS) == {*SOUND.split(), "retries", "musing", "unknown_stop"}
-    assert {*DOUBTS, *MARKS} <= set(COUNTED) and {"unclear_side", *SPOKEN_DOUBTS} <= set(DOUBTS)
 
 
 def figures(ends: Bounds) -> tuple[object, ...]:

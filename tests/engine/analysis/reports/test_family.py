@@ -22,7 +22,7 @@ from oversight.engine.analysis.pictures.kinds import Forest, pictured
 from oversight.engine.analysis.reporting import Report
 from oversight.engine.analysis.reports.family import Verdicts, mark, verdicts
 from oversight.engine.analysis.reports.groups import pivot, rows_where
-from oversight.engine.analysis.reports.report import finding, notes_of, report
+from oversight.engine.analysis.reports.report import finding, report
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.rows import RunRows, read_rows
 from oversight.engine.analysis.scoring.contrasts import Contrast, agreement, contrasts, family
@@ -332,10 +332,3 @@ def test_a_fragile_verdict_is_named_from_50_problems_on() -> None:
         assert contrast.decided and contrast.undone
         text = " ".join(finding(measured, every_note=True).text("text").split())
         assert sentence in text and ("could undo it: conservative [" in text) == (n == 60)
-
-
-def test_a_data_set_of_many_answers_says_how_they_weigh() -> None:
-    problems = [problem(0), problem(1, (1, -1, -1, -1))]
-    mixed = collect(made(NaiveJudge(JUDGE), problems=problems), [])
-    assert any("With k answers (2 to 4 here)" in note for note in notes_of(mixed))
-    assert not any("With k answers" in note for note in notes_of(several()))

@@ -5,10 +5,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from oversight.engine.analysis import pairs, raters
-from oversight.engine.analysis.reports import frames, health
+from oversight.engine.analysis.reports import aggregate, frames, health
 from oversight.engine.analysis.reports.results import Results
 from oversight.engine.analysis.scoring.judgements import Judgements
 from oversight.engine.sweep.grid import GridRow
+from oversight.protocols import counts
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.transcript import Failure
 from tests.engine import verdicts
@@ -18,7 +19,18 @@ from tests.engine.verdicts import NAIVE, PROPAGANDA, SMALL, records, sweep
 from tests.sessions import sessions
 from tests.tables import expressions
 
-MODULES = (frames, pairs, raters, verdicts, test_raters, test_doubts, test_results, test_report)
+MODULES = (
+    aggregate,
+    counts,
+    frames,
+    pairs,
+    raters,
+    verdicts,
+    test_raters,
+    test_doubts,
+    test_results,
+    test_report,
+)
 OTHER_WORDS = default_prompts().changed("other", {"judge.role": "Judge."})
 
 

@@ -1,16 +1,13 @@
 """Figures that a few lines of arithmetic give: signs, sizes and denominators: known truths."""
 
-from itertools import combinations
 from math import sqrt
 
 import numpy as np
 import pytest
 
-from oversight.engine.analysis.scoring.asd import scored
 from oversight.engine.analysis.scoring.contrasts import contrasts
 from oversight.engine.analysis.scoring.estimate import Ends, t_of, t_quantile
 from oversight.engine.analysis.scoring.inference import Influences, of_questions
-from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.engine.analysis.scoring.power import Spread, mde
 
 RNG = np.random.default_rng(0)
@@ -46,30 +43,3 @@ def test_a_plan_for_the_guard_is_of_the_interval_that_the_guard_gives() -> None:
         short = guard.centre - t_of(0.95, n - 1) * guard.error
         sampled = t_quantile(0.8, n - 1) * sqrt(variance / n) / guard.shrink
         assert short == pytest.approx(sampled, rel=1e-6)
-
-
-def test_keys_that_come_late_and_answers_of_several_numbers_keep_their_lines() -> None:
-    two, three = ((0.8, 0.2), (0.6, 0.4)), ((0.5, 0.3, 0.2), (0.2, 0.6, 0.2), (0.1, 0.1, 0.8))
-    lines = [
-        Judgement("a", (1, -1), two, {"problem": "a"}),
-        Judgement("b", (1, -1, 0), three, {"problem": "b"}),
-        Judgement("c", (-1, 1), two, {"problem": "c", "judge": "k"}),
-    ]
-    table = Judgements.of(lines)
-    assert table.codes["judge"].tolist() == [-1, -1, 0]
-    result = scored(table, "probability")
-    assert result and result.asd
-    # .8 - .4; .5 - .6, where the third has the mean value; .4 - .8.
-    assert result.asd.value == pytest.approx((0.4 - 0.1 - 0.4) / 3)
-
-
-@pytest.mark.parametrize("groups", ["gg-g-", "-g-gh", "---gg", "-ghgh"])
-def test_a_question_without_a_group_is_its_own_cluster(groups: str) -> None:
-    """One letter per question: its group; "-" for none."""
-    keys = [{} if group == "-" else {"group": group} for group in groups]
-    world = ((0.5, 0.5),) * 2
-    every = Judgements.of(Judgement(n, (1, -1), world, key) for n, key in enumerate(keys))
-    codes = every.clusters(("problem",))["problem"].tolist()
-    together = [(n, k) for n, k in combinations(range(len(groups)), 2) if codes[n] == codes[k]]
-    pairs = combinations(enumerate(groups), 2)
-    assert together == [(n, k) for (n, one), (k, other) in pairs if one == other != "-"]

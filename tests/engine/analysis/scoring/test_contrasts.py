@@ -38,16 +38,6 @@ def rows(seed: int, count: int, n: int = 100) -> dict[str, Influences]:
     return {f"r{k}": sample(hard + rng.normal(size=n)) for k in range(count)}
 
 
-def test_rows_that_agree_do_not_differ() -> None:
-    one = sample(np.random.default_rng(0).normal(size=50))
-    (contrast,) = contrasts({"a": one, "b": one})
-    assert (contrast.estimate.value, contrast.p, contrast.p_family) == (0, 1, 1)
-    low, high = contrast.estimate.interval or (0, 0)
-    assert low < 0 < high and contrast.verdict == "undecided"
-    (wide,) = contrasts({"a": one, "b": one}, equivalence=3)
-    assert wide.verdict == "equivalent"
-
-
 def test_rows_on_equal_questions_have_the_bits_of_single_pairs() -> None:
     groups = tuple(f"g{n // 3}" for n in range(100))
     every = {

@@ -1,6 +1,7 @@
 """Figures of scoring once more from their formulas, row by row: `figures.md`."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,29 @@ def argued(worlds: Worlds, beta: float) -> tuple[object, ...]:
     """How likely the agent argues for each answer, and its JSE and EAS in Brier scores."""
     chance = tuple(worlds.propensity(beta).tolist())
     return chance, worlds.jse("brier", beta), worlds.eas("brier", beta)
+
+
+UNPAIRED = replace(
+    inference.mean_of([3.0, 5.0], {"problem": np.array(["q0", "q1"])}),
+    judged=frozenset(("q0", "q1")),
+)
+MIXED = Judgements.of(
+    Judgement(id, values, worlds, {"problem": id} | keys)
+    for id, values, worlds, keys in (
+        ("a", (1, -1), ((0.8, 0.2), (0.6, 0.4)), {}),
+        ("b", (1, -1, 0), ((0.5, 0.3, 0.2), (0.2, 0.6, 0.2), (0.1, 0.1, 0.8)), {}),
+        ("c", (-1, 1), ((0.8, 0.2), (0.6, 0.4)), {"judge": "k"}),
+    )
+)
+
+
+def clusters(groups: str) -> list[int]:
+    """The cluster of each question of these groups; "-" stands for none."""
+    every = Judgements.of(
+        Judgement(n, (1, -1), ((0.5, 0.5),) * 2, {} if group == "-" else {"group": group})
+        for n, group in enumerate(groups)
+    )
+    return [every.clusters(("problem",))["problem"].tolist()]
 
 
 def judged(

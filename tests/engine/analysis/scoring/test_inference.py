@@ -89,15 +89,6 @@ def test_crossed_clusters_add_their_ways_and_take_away_what_both_share() -> None
         one.by("rater")
 
 
-def test_a_sum_that_falls_far_below_one_way_alone_is_not_believed() -> None:
-    """Two judges who differ in opposite ways on every text: the crossed sum is negative."""
-    text, judge = np.repeat(np.arange(6), 2), np.tile((0, 1), 6)
-    values = np.where((text + judge) % 2, 1.0, -1.0) + 0.05 * text
-    estimate = mean_of(values, {"text": text, "judge": judge}, (-1, 1)).estimate()
-    assert estimate.method.endswith("the larger one-way error")
-    assert estimate.error == pytest.approx(max(estimate.errors.values()))
-
-
 def test_p_equivalence_and_interval_are_one_statistic() -> None:
     estimate = sample(np.random.default_rng(4).normal(0.3, 0.5, 40)).estimate()
     assert estimate.interval is not None

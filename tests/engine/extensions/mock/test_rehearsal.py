@@ -106,6 +106,7 @@ def test_the_vendors_clients_take_it_for_their_vendor(session, request, tmp_path
     names = {"chat": partial(asked, 0), "claude": partial(asked, 1), "profile": profile}
     names |= {"Reply": Reply, "Token": Token, "ToolCall": ToolCall, "load_profile": load_profile}
     names |= {"Profile": Profile, "FaultWindow": FaultWindow, "ServerBudgets": ServerBudgets}
+    names |= {"PROFILES": PROFILES}
 
     def answer(text: str) -> Iterator[str]:
         for line in expressions(names)(text):
@@ -161,14 +162,6 @@ async def test_generated_tokens_are_counted_as_billed():
         counts = server.counts()
     assert counts["output_tokens"] == 2 * (1 + 400 // 6) and counts["repeats"] == 0
     assert (counts["in_flight"], counts["peak"]) == (0, 1)
-
-
-def test_profiles_have_names_and_files(tmp_path):
-    assert load_profile("storm") is PROFILES["storm"]
-    rainy = tmp_path / "rainy.yaml"
-    rainy.write_text("spells:\n- {fault: html, share: 0.5, end: 60}\nlatency: 0.1\nseed: 3\n")
-    expected = Profile((FaultWindow("html", 0.5, end=60.0),), latency=0.1, seed=3)
-    assert load_profile(str(rainy)) == expected
 
 
 def test_the_server_runs_from_the_command_line_and_stops_on_a_signal():

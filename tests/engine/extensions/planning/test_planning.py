@@ -190,22 +190,16 @@ def paces(*limits: Limits) -> list[estimate.Pace | None]:
     return [estimate._pace(amounts, limit) for limit in limits]
 
 
-def test_a_total_has_the_variance_of_a_sample_without_replacement():
-    """12 problems, of which 3 are known, with 1, 2 and 3 calls: 12^2 (1 - 3 / 12) / 3 = 36."""
-    known = tuple({"m": Amounts(calls=count)} for count in (1, 2, 3))
-    some, every, one = (Stratum(n, known[:k]) for n, k in ((12, 3), (3, 3), (12, 1)))
-    calls = [part.variance("m", lambda amounts: amounts.calls) for part in (some, every, one)]
-    assert calls == [pytest.approx(36), 0, 0]
-    assert (some.total("m").calls, some.total("other").calls) == (24, 0)
-    # A problem that needs no call counts as 0: 12 (1 + 0 + 3) / 3 calls, and the variance of
-    # 1, 0 and 3 is 7 / 3. Every amount is scaled.
-    first = Amounts(1, 2, np.full(3, 3), np.full(3, 4), 5, 6, 7)
-    used = {"m": first}, {"n": Amounts(9)}, {"m": Amounts(3)}
-    total, n = Stratum(12, used).total("m"), Stratum(12, used).total("n")
-    assert (total.calls, total.stored, n.calls) == (16, 8, 36)
-    assert (*total.input, *total.output) == (12, 12, 12, 16, 16, 16)
-    assert (total.cache_read, total.cache_write, total.most_output) == (20, 24, 28)
-    assert Stratum(12, used).variance("m", lambda amounts: amounts.calls) == pytest.approx(84)
+KNOWN = tuple({"m": Amounts(calls=count)} for count in (1, 2, 3))
+USED = (
+    {"m": Amounts(1, 2, np.full(3, 3), np.full(3, 4), 5, 6, 7)}, {"n": Amounts(9)},
+    {"m": Amounts(3)},
+)  # fmt: skip
+
+
+def spread(stratum: Stratum) -> float:
+    """The variance of the number of calls."""
+    return stratum.variance("m", lambda amounts: amounts.calls)
 
 
 async def test_the_time_that_calls_took_says_what_a_run_takes_at_least(opened):

@@ -125,13 +125,6 @@ def test_verdict_on_each_choice_is_counted(session, request):
     session.check(request, printed(globals()))
 
 
-def test_choice_without_a_verdict_on_it_has_no_table() -> None:
-    lost = results_of(OPEN, {("p0", 0, 0): (0.9, B), ("p0", 0, 1): LOST})
-    for results in (lost, results_of(OPEN, {("p0", 0, side): (0.5, Z) for side in (0, 1)})):
-        assert (row(results).chose_right.value, row(results).by_choice) == (0, None)
-    assert table_of(lost, "open protocols") is None
-
-
 def test_problems_of_one_group_are_one_cluster() -> None:
     grouped = [structs.replace(problem(n), group="text") for n in range(5)] + [problem(5)]
     worlds: Worlds = {(f"p{n}", 0, 1): (0.1, {"chose": "B"}) for n in range(6)}
@@ -139,14 +132,6 @@ def test_problems_of_one_group_are_one_cluster() -> None:
     assert (wrong.n, wrong.clusters) == (6, 2)
     low, high = wrong.interval
     assert low < 0.1 and high == 1
-
-
-def test_table_of_choices_has_only_rows_whose_agent_chooses() -> None:
-    assert table_of(results_of(NAIVE, {("p0", 0, 0): (0.5, {})}), "open protocols") is None
-    results = results_of(OPEN, {("p0", 0, 0): (0.9, A)})
-    table = table_of(results, "open protocols")
-    assert table and table.body == (("open trust", "100%", "1", "100%", "–", "–"),)
-    assert "open protocols" in report(results, "markdown", measures=True)
 
 
 # Measures and counts.
