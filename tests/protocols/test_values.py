@@ -355,6 +355,18 @@ async def judged(judge: Judge, three: bool = False, statement: str = "") -> list
     return [", ".join(f"{number:.6g}" for number in numbers), *drawn]
 
 
+def swapped(speeches: str, at_once: bool = True) -> str:
+    """Speakers and words after an exchange of the labels; each word begins with its speaker."""
+    sides = dict(zip("AB", CRATES.answers, strict=True))
+    turns = [
+        Turn(f"Debater {name}", text, sides[name], at_once=at_once) if name in sides
+        else Turn("Critic", text, sides["A"])
+        for name, text in speeches.split()
+    ]  # fmt: skip
+    other = exchanged(Case(Transcript(CRATES, tuple(turns)))).transcript.turns
+    return " ".join(f"{turn.speaker[-1]}{turn.text}" for turn in other)
+
+
 async def believing(word: str, p: float, **others: float) -> list[float]:
     """The belief in a statement of a judge whose label has these probabilities."""
     ask = Scripted(lambda call: Reply(word, logprobs=(token(word, p, **others),)))
@@ -381,7 +393,7 @@ NAMES = PUBLIC | {
         applicable, check_probabilities, is_apart, number_text, Decimal,
         graded, judged, played, size_in_words, unspoken, ToolUse, Turn, distance, equilibrium,
         find_question, read_instructions, read_rules, statements, randomness, Sampling, PromptSet,
-        reads_as_refusal, believing,
+        reads_as_refusal, believing, swapped,
     )
 }  # fmt: skip
 

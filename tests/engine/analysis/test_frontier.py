@@ -10,20 +10,16 @@ import pytest
 
 from oversight.cache.reply import Usage
 from oversight.engine.analysis.frontier import (
-    FrontierPoint,
     PaidCall,
     calls_of_run,
-    frontier_chart,
     frontier_finding,
     frontier_points,
-    not_dominated,
     row_costs,
     sampled_costs,
     spent,
 )
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.analysis.scoring.contrasts import better_pairs, contrasts
-from oversight.engine.analysis.scoring.estimate import exact
 from oversight.engine.analysis.scoring.inference import of_questions
 from oversight.engine.errors import UsageError
 from oversight.engine.models.accounting.prices import Price, PriceList, listed
@@ -37,16 +33,6 @@ agents: {model: sim/weak, tools: [none, calculator]}
 judges: [sim/judge, sim/strong]
 protocols: [naive_judge, open_debate, critique, market_making]
 """
-
-
-def test_rows_that_are_as_good_for_less_bar_the_others() -> None:
-    cost = np.array([1.0, 2.0, 2.0, 3.0])
-    for worth, undominated in (
-        ((0.1, 0.3, 0.2, 0.3), [True, True, False, False]),
-        ((0.5, 0.3, 0.3, 0.6), [True, False, False, True]),
-        ((0.2, 0.2, 0.1, 0.1), [True, False, False, False]),
-    ):
-        assert not_dominated(cost, np.array(worth)).tolist() == undominated
 
 
 def test_without_prices_rows_cost_tokens_and_dollars_are_refused(runs: Kept, command: Command):
@@ -85,14 +71,6 @@ def test_a_row_is_beaten_within_its_judge_alone() -> None:
         ("good", True, False), ("as dear", False, True), ("poor", False, True),
         ("other judge", True, False), ("dear", True, False),
     ]  # fmt: skip
-
-
-def test_costs_stand_on_a_logarithmic_axis_unless_a_row_is_free() -> None:
-    def scale(*costs: float) -> bool:
-        points = [FrontierPoint(f"{n}", "j", n, exact(0.0, 3), True, False) for n in costs]
-        return frontier_chart("", "tokens", "ASD", points).log_x
-
-    assert scale(1, 5) and not scale(0, 5)
 
 
 def test_cost_of_rows_is_the_sum_of_their_calls() -> None:

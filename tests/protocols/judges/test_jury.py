@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from oversight import Answer, Call, Problem, Question, Reply, Transcript, Turn
-from oversight.protocols import Agent, Case, Conversation, Debate, Shot, StatedJudge, Unreadable
+from oversight.protocols import Agent, Conversation, Debate, Shot, StatedJudge, Unreadable
 from oversight.protocols.counts import unread_by_seat
 from oversight.protocols.doubts import UnreadReply
 from oversight.protocols.held import (
@@ -19,7 +19,6 @@ from oversight.protocols.held import (
     RecordedConversation,
     RecordedTurn,
 )  # fmt: skip
-from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.judges.jury import Jury, Pooling
 from oversight.protocols.judges.published import PublishedJudge
 from oversight.protocols.judges.repeated import Ensemble
@@ -198,19 +197,6 @@ async def test_graded_answers_are_scored_by_their_values():
     assert asd == pytest.approx(expected, abs=1e-6) and asd > 1
     naive = await NaiveJudge(JUDGE).agent_score_difference(centred, Scripted(weighs))
     assert naive == pytest.approx(0, abs=1e-6)
-
-
-def test_concurrent_speeches_exchange_positions_and_replies_do_not():
-    def exchange(*turns: Turn) -> str:
-        other_turns = exchanged(Case(Transcript(CRATES, turns))).transcript.turns
-        return " ".join(f"{turn.speaker[-1]}{turn.text}" for turn in other_turns)
-
-    one, two = Turn("Debater A", "1", A, at_once=True), Turn("Debater B", "2", B, at_once=True)
-    parsed = Turn("Critic", "?", A)
-    three, four = structs.replace(one, text="3"), structs.replace(two, text="4")
-    assert exchange(one, two, three, four) == "A2 B1 A4 B3"
-    assert exchange(one, two, parsed, three, four) == "A2 B1 c? A4 B3"
-    assert exchange(Turn("Debater A", "1", A), Turn("Debater B", "2", B)) == "B1 A2"
 
 
 @pytest.mark.parametrize("simultaneous", [True, False])

@@ -79,4 +79,5 @@ def fitting(ours: str, theirs: str) -> dict[int, int]:
 @sessions(Path(__file__).with_name("figures.md"))
 def test_figures_follow_from_planted_values(session, request):
     names = {name: value for of in MODULES for name, value in vars(of).items()}
-    session.check(request, expressions(globals() | names))
+    names = globals() | names
+    session.check(request, expressions(names), names)

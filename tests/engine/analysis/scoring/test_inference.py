@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -99,18 +98,6 @@ def test_p_equivalence_and_interval_are_one_statistic() -> None:
     assert estimate.equivalent(margin * 1.001) and not estimate.equivalent(margin * 0.999)
 
 
-def test_two_samples_without_common_clusters_add_their_variances() -> None:
-    rng = np.random.default_rng(6)
-    one = mean_of(rng.normal(size=50), {"problem": np.arange(50)})
-    two = mean_of(rng.normal(size=80), {"problem": np.arange(100, 180)})
-    apart = (one - two).estimate()
-    v = [(one_sample.estimate().error or 0) ** 2 for one_sample in (one, two)]
-    assert (apart.error or 0) ** 2 == pytest.approx(sum(v), rel=0.03)
-    assert (apart.n, apart.clusters, apart.degrees) == (130, 130, 49)
-    with pytest.raises(ValueError, match="no kind of cluster in common"):
-        one - mean_of([1.0, 2.0], {"judge": np.arange(2)})
-
-
 def test_samples_are_estimated_together_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
     groups = tuple(f"g{n // 3}" for n in range(30))
@@ -133,13 +120,3 @@ def test_without_groups_a_contrast_is_the_paired_t(seed: int, n: int, sd: float)
     low, high = theirs.confidence_interval(0.95)
     assert ours.estimate.interval == pytest.approx((low, high), abs=1e-12)
     assert (ours.estimate.t(), ours.estimate.degrees) == pytest.approx((theirs.statistic, n - 1))
-
-
-def test_an_unpaired_figure_is_compared_on_the_questions_that_it_is_of() -> None:
-    keys = {"problem": np.array(["q0", "q1"])}
-    mine = replace(mean_of([3.0, 5.0], keys), judged=frozenset(("q0", "q1")))
-    other = of_questions(["q0", "q1", "q2"], [1.0, 2.0, 90.0])
-    assert (mine - other).value == 2.5 == -(other - mine).value
-    with pytest.raises(ValueError, match="share no question"):
-        mine - of_questions(["q7"], [1.0])
-    assert mine.less(of_questions(["q7"], [1.0])) is None and mine.less(None) is None

@@ -4,19 +4,6 @@ import numpy as np
 import pytest
 
 from oversight.engine.analysis.scoring.agreement import calibration
-from oversight.protocols.scores import probability, spherical
-
-
-def test_the_spherical_score_is_proper_and_the_probability_is_not() -> None:
-    truth = (0.7, 0.3)
-    beliefs = [(q, 1 - q) for q in np.linspace(0, 1, 101)]
-
-    def best(score: object) -> float:
-        assert callable(score)
-        means = [sum(t * score(p, a) for a, t in enumerate(truth)) for p in beliefs]
-        return beliefs[int(np.argmax(means))][0]
-
-    assert best(spherical) == pytest.approx(0.7) and best(probability) == 1.0
 
 
 def test_a_calibrated_judge_has_no_error_but_for_chance() -> None:
