@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from oversight.engine.analysis import pairs, raters
+from oversight.engine.analysis import frontier, pairs, raters
 from oversight.engine.analysis.reports import aggregate, frames, health
 from oversight.engine.analysis.reports.results import Results
 from oversight.engine.analysis.scoring.judgements import Judgements
@@ -19,18 +19,8 @@ from tests.engine.verdicts import NAIVE, PROPAGANDA, SMALL, records, sweep
 from tests.sessions import sessions
 from tests.tables import expressions
 
-MODULES = (
-    aggregate,
-    counts,
-    frames,
-    pairs,
-    raters,
-    verdicts,
-    test_raters,
-    test_doubts,
-    test_results,
-    test_report,
-)
+MODULES = (aggregate, counts, frames, frontier, pairs, raters, verdicts)
+TESTS = (test_raters, test_doubts, test_results, test_report)
 OTHER_WORDS = default_prompts().changed("other", {"judge.role": "Judge."})
 
 
@@ -78,6 +68,6 @@ def fitting(ours: str, theirs: str) -> dict[int, int]:
 
 @sessions(Path(__file__).with_name("figures.md"))
 def test_figures_follow_from_planted_values(session, request):
-    names = {name: value for of in MODULES for name, value in vars(of).items()}
+    names = {name: value for of in (*MODULES, *TESTS) for name, value in vars(of).items()}
     names = globals() | names
     session.check(request, expressions(names), names)
