@@ -33,7 +33,7 @@ def test_the_estimate_learns_the_models_own_tokens():
 
 
 def taught(*replies, times=200, most=1_000):
-    """The estimate for a call of at most so many tokens after such replies: (most, usage)."""
+    """The estimate for a call of at most `most` tokens after replies: (most, usage) of each."""
     estimator = TokenEstimator()
     for _ in range(times):
         for cap, usage in replies:

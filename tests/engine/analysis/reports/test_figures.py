@@ -68,6 +68,6 @@ def fitting(ours: str, theirs: str) -> dict[int, int]:
 
 @sessions(Path(__file__).with_name("figures.md"))
 def test_figures_follow_from_planted_values(session, request):
-    names = {name: value for of in (*MODULES, *TESTS) for name, value in vars(of).items()}
+    names = {name: value for module in (*MODULES, *TESTS) for name, value in vars(module).items()}
     names = globals() | names
     session.check(request, expressions(names), names)

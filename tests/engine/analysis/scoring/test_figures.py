@@ -116,5 +116,5 @@ def close(one: object, *other: float) -> bool:
 
 @sessions(Path(__file__).with_name("figures.md"))
 def test_figures_are_as_their_formulas_say(session, request):
-    names = {name: value for of in (*MODULES, *TESTS) for name, value in vars(of).items()}
+    names = {name: value for module in (*MODULES, *TESTS) for name, value in vars(module).items()}
     session.check(request, expressions(globals() | names))
