@@ -42,6 +42,9 @@ class Protocol:
 
     def run(self):
         return helper(self.rounds - 1)
+
+    async def ask(self):
+        return self.rounds
 '''
 
 
@@ -289,6 +292,17 @@ def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adop
     assert adopted.code == 0, adopted.err
     assert "Rows of several codes (--allow-changed-code): first tone one" in adopted.out
     assert command(*words).code == 0
+
+
+def test_a_sweep_goes_on_in_the_folder_of_its_present_code(place, command):
+    words = ("run", place / "own" / "sweep.yaml", "--store", "store")
+    own_sweep(place / "own", OWN)
+    assert command(*words).code == 0
+    (first,) = Path("runs").iterdir()
+    own_sweep(place / "own", OWN.replace('"one"', '"on" + "e"'))
+    assert command(*words, "--run-folder", "runs/sweep-later").code == 0
+    own_sweep(place / "own", OWN)
+    assert run_folder(open_sweep(words[1]), RunSettings(), "store").path == first
 
 
 def test_code_of_an_unchanged_file_is_parsed_once_for_all_processes(tmp_path, monkeypatch):

@@ -110,7 +110,7 @@ def mapped(name: str, columns: Mapping[str, object], *rows: Mapping[str, object]
             ):
                 to.write_table(table)
         case ".feather":
-            feather.write_feather(table, name)
+            feather.write_feather(table, name, chunksize=1)  # several batches
         case ".tsv":
             lines = [list(rows[0]), *(list(map(str, row.values())) for row in rows)]
             Path(name).write_text("".join("\t".join(line) + "\n" for line in lines))

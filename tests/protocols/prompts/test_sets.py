@@ -9,6 +9,7 @@ from oversight import Agent, Call
 from oversight.engine.sweep.document import Document
 from oversight.engine.sweep.named_files import prompt_sets, unsuitable_agents
 from oversight.engine.sweep.sweepfile import read_sweep_file
+from oversight.protocols.drafting import BestOf
 from oversight.protocols.mechanisms.debate import Debate, InteractiveDebate
 from oversight.protocols.prompts.prompt_set import PromptSet
 from tests.command_line import within
@@ -118,6 +119,8 @@ def test_agents_for_which_a_set_was_not_made_are_noted():
     def notes(**settings: bool) -> list[str]:
         return unsuitable_agents([Debate(JUDGE, Agent("alice", **settings), prompts=KHAN)])
 
+    best = Debate(JUDGE, BestOf(2, Agent("alice", scratchpad=True), JUDGE), prompts=KHAN)
+    assert unsuitable_agents([best]) == []
     assert notes(scratchpad=True) == unsuitable_agents([Debate(JUDGE, Agent("alice"))]) == []
     assert notes() == ["prompts khan are made for scratchpad: true; alice differs"]
     (both,) = notes(may_concede=True)
