@@ -101,16 +101,6 @@ def asd_ends(
     return np.minimum(one, other).sum(axis=-1), np.maximum(one, other).sum(axis=-1)
 
 
-def chosen_ends(
-    answers: int, ends: tuple[float, float], compat: Compat = "none"
-) -> tuple[float, float]:
-    """Lowest and highest possible JSE and EAS for this many answers, under a score with `ends`."""
-    if compat == "none":
-        return ends
-    # Propensities of tied answers sum to their number.
-    return min(ends[0], answers * ends[0]), max(ends[1], answers * ends[1])
-
-
 def propensity(logs: Floats, beta: float, compat: Compat = "none") -> Floats:
     """Probability that an agent of temperature `beta` argues for each answer; … × answers. logs:
     the log score of each answer in the world that argues for it. Sums to 1; with `compat="solib"`
@@ -311,8 +301,11 @@ class Scored:
         if not (self.complete and betas and counting.any()):
             return {}
         ends: Floats = np.empty((len(self), 2))
+        low, high = RANGES[self.score]
         for k, at in self._blocks():
-            ends[at] = chosen_ends(k, RANGES[self.score], self.compat)
+            # In SOlib, propensities of tied answers sum to their number.
+            most = 1 if self.compat == "none" else k
+            ends[at] = min(low, most * low), max(high, most * high)
         return {
             name: mean
             for name, values in self.chosen_by_judgement(betas).items()

@@ -66,17 +66,16 @@ class SimProvider(SimulatedModels):
     def reply(self, call: Call) -> Reply:
         """The model's reply, without its latency."""
         model = self._model(call.model)
-        address = call.address
-        chance = chance_of(address)
+        chance = chance_of(call.address)
         # After a tool call, the model neither refuses nor calls a tool again.
         resumed = bool(call.messages) and call.messages[-1].role == "tool"
         if not resumed and share(chance.refusal) < model.refusal:
-            return _finish(call, address, REFUSAL, refused=True)
+            return _finish(call, REFUSAL, refused=True)
         simulated = SimulatedCall(call, model, chance, self._scene_of)
         if call.tools and not resumed and share(chance.tool) < model.tool_use:
-            return _finish(call, address, "", wish=simulated.wish())
+            return _finish(call, "", wish=simulated.wish())
         text, tokens = simulated.answer()
-        return _finish(call, address, text, tokens)
+        return _finish(call, text, tokens)
 
     def _model(self, name: str) -> SimModel:
         try:
@@ -101,7 +100,6 @@ class SimProvider(SimulatedModels):
 
 def _finish(
     call: Call,
-    address: str,
     text: str,
     tokens: tuple[Token, ...] = (),
     *,
@@ -128,7 +126,7 @@ def _finish(
         tokens,
         Usage(_prompt_tokens(call), max(1, -(-written // CHARACTERS_A_TOKEN))),
         call.model,
-        call=address,
+        call=call.address,
     )
 
 

@@ -223,7 +223,8 @@ def _stopped(halt: Halt, execution: Execution, presentation: Presentation) -> in
     if execution.pending and not isinstance(halt, Later):
         say(f"in flight at the vendors, and left there: {execution.pending}")
     _why_failed(run)
-    _caveats(origins(run.loaded.sweep, run.folder.path))
+    for line in origins(run.loaded.sweep, run.folder.path):
+        say(f"replies     {line}")
     say(f"run folder  {run.folder.path}")
     say(f"{when}: {_again(halt, presentation.again)}")
     return halt_code(halt)
@@ -237,12 +238,6 @@ def _again(halt: Halt, typed: str) -> str:
     if not isinstance(halt, BudgetReached) or enough is None:
         return typed
     return re.sub(rf"{enough[1]}[ =]\S+", f"{enough[1]} {enough[2]}", typed)
-
-
-def _caveats(lines: Iterable[str]) -> None:
-    """Facts behind the numbers that the sweep file does not state."""
-    for line in lines:
-        say(f"replies     {line}")
 
 
 WHEN: Mapping[type[Halt], str] = {
@@ -271,7 +266,8 @@ def _finished(run: Run, presentation: Presentation, ran: bool) -> ExitCode:
     if not all(model.startswith(PREFIX) for model in sweep.models):
         say(f"replies     {_replies(run)}")
         say(f"requests    {asked(sum_usage(read_ledger(folder.path).values()))}")
-    _caveats(origins(sweep, folder.path))
+    for line in origins(sweep, folder.path):
+        say(f"replies     {line}")
     first = sweep.problems[0].id
     say(f"transcript  {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"rerun       {presentation.again}   (cached)")
@@ -341,16 +337,13 @@ def _why_failed(run: Run) -> None:
 
 def _headline(run: Run) -> str:
     sweep = run.loaded.sweep
-
-    def distinct(names: Iterable[str], noun: str) -> str:
-        return counted(len(set(names) - {""}), noun)
-
-    axes = [
-        distinct((problem.id for problem in sweep.problems), "problem"),
-        distinct((row.kind for row in sweep.rows), "protocol"),
-        distinct((row.agent for row in sweep.rows), "agent"),
-        distinct((row.judge for row in sweep.rows), "judge"),
-    ]
+    names = {
+        "problem": {problem.id for problem in sweep.problems},
+        "protocol": {row.kind for row in sweep.rows},
+        "agent": {row.agent for row in sweep.rows} - {""},
+        "judge": {row.judge for row in sweep.rows} - {""},
+    }
+    axes = [counted(len(distinct), noun) for noun, distinct in names.items()]
     parts = [f"sweep {sweep.name}", " × ".join(axes), counted(len(sweep), "cell")]
     if run.folder.finished:
         parts.append(f"{run.folder.finished:,} done before")

@@ -501,23 +501,16 @@ def _times(turns: Sequence[Turn]) -> Iterator[tuple[Turn, int]]:
 
 
 def _marks(turn: Turn) -> Iterator[tuple[str, str]]:
-    if turn.outcome != "ok":
-        yield "bad", turn.outcome
-    if turn.forged:
-        yield "bad", f"{turn.forged} spoofed tags"
-    if turn.malformed:
-        yield "bad", f"{turn.malformed} malformed marks"
-    if turn.hidden:
-        yield "bad", f"{turn.hidden} hidden"
-    if turn.cut:
-        yield "warn", "cut at the word limit"
-    if turn.conceded:
-        yield "bad", "conceded"
-    if turn.check not in ("unchecked", "on side"):
-        yield "bad", f"side check: {turn.check}"
-    if turn.retries:
-        yield "warn", f"draft {turn.retries + 1}"
-    if turn.quotes:
-        true = sum(quote.verified is True for quote in turn.quotes)
-        kind = "good" if true == len(turn.quotes) else "bad"
-        yield kind, f"quotes {true}/{len(turn.quotes)}"
+    true, quotes = sum(quote.verified is True for quote in turn.quotes), len(turn.quotes)
+    marks = (
+        (turn.outcome != "ok", "bad", turn.outcome),
+        (turn.forged, "bad", f"{turn.forged} spoofed tags"),
+        (turn.malformed, "bad", f"{turn.malformed} malformed marks"),
+        (turn.hidden, "bad", f"{turn.hidden} hidden"),
+        (turn.cut, "warn", "cut at the word limit"),
+        (turn.conceded, "bad", "conceded"),
+        (turn.check not in ("unchecked", "on side"), "bad", f"side check: {turn.check}"),
+        (turn.retries, "warn", f"draft {turn.retries + 1}"),
+        (quotes, "good" if true == quotes else "bad", f"quotes {true}/{quotes}"),
+    )
+    return ((kind, words) for present, kind, words in marks if present)
