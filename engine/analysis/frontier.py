@@ -29,7 +29,7 @@ from .findings.finding import flag as marked
 from .reports.results import SCORE_NAMES
 from .rows import RunRows
 from .scoring.contrasts import better_pairs, shared_samples
-from .scoring.estimate import Estimate, exact
+from .scoring.estimate import Estimate
 from .scoring.inference import Flags, Floats, estimates
 
 CostAxis: TypeAlias = Literal["dollars", "tokens"]
@@ -313,7 +313,7 @@ def frontier_finding(
     worth = dict(zip(worths, estimates(list(worths.values()), interval=how), strict=True))
     if lifted:
         none = {name: len(worth.values) for name, worth in worths.items() if naive[name] == name}
-        worth |= {name: exact(0.0, n) for name, n in none.items()}
+        worth |= {name: Estimate(0.0, n) for name, n in none.items()}
     cost = {row.name: row.per_problem(axis) for row in costs.rows if row.name in shared}
     judges = {name: row.shown_judge for name, row in zip(run.names, rows, strict=True)}
     points = frontier_points(cost, worth, partial(better_pairs, shared, interval=how), judges)

@@ -48,23 +48,23 @@ def paper_table(
     return latex_table(caption, ("protocol", *fields), body, comments=comments, long=long)
 
 
-def plus_minus(estimate: Estimate | None, *, sign: bool = True) -> str:
+def plus_minus(estimate: Estimate | None) -> str:
     """An estimate in LaTeX, with two decimals: `+.52 ±.09`; `[low, high]` where the two halves of
     the interval differ by more than .005; a dash without an estimate."""
     if estimate is None:
         return "--"
-    value = _number(estimate.value, sign)
+    value = _number(estimate.value, sign=True)
     if estimate.interval is None:
         return value
     low, high = estimate.interval
     below, above = estimate.value - low, high - estimate.value
     if abs(above - below) <= 0.005:
-        return rf"{value}{{\scriptsize\,$\pm${_number(max(above, below), False)}}}"
-    ends = f"{_number(low, False)}, {_number(high, False)}"
+        return rf"{value}{{\scriptsize\,$\pm${_number(max(above, below))}}}"
+    ends = f"{_number(low)}, {_number(high)}"
     return rf"{value}{{\scriptsize\,[{ends}]}}"
 
 
-def _number(value: float, sign: bool) -> str:
+def _number(value: float, *, sign: bool = False) -> str:
     """Two decimals without a leading zero."""
     return latex_cell(bare(signed(value) if sign else f"{value:z.2f}"))
 

@@ -13,7 +13,7 @@ from ...sweep.grid import Axes, Grid, GridRow, baselines, models_in
 from ..findings.finding import SIMULATED
 from ..scoring.asd import BETAS, Bounds, Scored, bounded, scored
 from ..scoring.contrasts import Contrast, Verdict, agreement, comparable, family
-from ..scoring.estimate import Estimate, Interval, exact
+from ..scoring.estimate import Estimate, Interval
 from ..scoring.inference import Influences, estimates
 from .aggregate import MeasureKind, OutcomeTable
 from .health import Health
@@ -348,7 +348,7 @@ def score_rows(
         its_lift = contrast.estimate if contrast else by_id.get(id(lift))
         if lift and row.naive and not any(lift.values):
             # The naive judge's own lift is 0 by definition, so it has no sampling error.
-            its_lift = exact(0.0, lift.n)
+            its_lift = Estimate(0.0, lift.n)
         right, wrong = (by_id.get(id(one)) for one in choices[number])
         scored_row, extremes = scored_rows[number], mine.extremes or ()
         rows.append(

@@ -18,7 +18,7 @@ were noise. And an x that is itself an estimate pulls the slope toward 0."""
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -86,8 +86,6 @@ def trend(configurations: Sequence[Configuration]) -> Slope | None:
     error = float(np.sqrt((residuals * residuals).sum() / (n - 2) / squares))
     return Slope(slope, error, float(asd.mean() - slope * eas.mean()), n)
 
-
-Name = TypeVar("Name", str, int)
 
 Verdict: TypeAlias = Literal["better", "worse", "identical", "equivalent", "undecided"]
 

@@ -201,11 +201,6 @@ def detectable(
     return shrink * t_of(LEVEL, degrees) * error + t_quantile(power, degrees) * sampling
 
 
-def exact(value: float, n: int) -> Estimate:
-    """A figure that is what it is by definition: it prints bare."""
-    return Estimate(value, n)
-
-
 def ends_apart(first: Ends | None, second: Ends | None) -> Ends | None:
     """The ends of a difference, from the ends of its two figures."""
     return (first[0] - second[1], first[1] - second[0]) if first and second else None

@@ -15,8 +15,7 @@ from .server import MODEL, weights
 @click.command()
 @click.option("--slots", default=2, show_default=True, help="Concurrent calls.")
 @click.option("--context", default=4096, show_default=True, help="Tokens of each slot.")
-@click.option("--cache", default=512, show_default=True, help="MiB for prompts kept in memory.")
-def main(slots: int, context: int, cache: int) -> None:
+def main(slots: int, context: int) -> None:
     """Run llama.cpp's server of OpenAI chat completions on a free loopback port."""
     # On a busy machine, threads that spin while they wait are several times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -35,7 +34,7 @@ def main(slots: int, context: int, cache: int) -> None:
     threads = len(affinity(0)) if affinity else os.cpu_count() or 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.n_gpu_layers = 0
-    params.cache_ram_mib = cache
+    params.cache_ram_mib = 512
     params.verbosity = 0
     server = xllamacpp.Server(params)
     print(server.listening_address, flush=True)
