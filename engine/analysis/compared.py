@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import zip_longest
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ..display.table import NONE
 from ..display.text import counted, signed
@@ -83,8 +83,8 @@ class Comparison:
     contrasts: tuple[Compared, ...]
     notes: tuple[str, ...] = ()
     """Other differences between two runs, and contrasts left out."""
-    ranks: tuple[tuple[str, RankSet], ...] = ()
-    """By row name, its simultaneous set of ranks; () unless all rows of a run were compared."""
+    ranks: tuple[RankSet, ...] = ()
+    """Simultaneous sets of the ranks of all rows; () unless all rows of a run were compared."""
     changes: tuple[ChangedProblem, ...] = ()
     """Of two runs, the problems on which they differ."""
     origins: tuple[str, ...] = ()
@@ -189,10 +189,7 @@ def comparison_finding(
         "ranks",
         "ranks: the places that each row may have, all of them right at once (95%)",
         [word("row", "row"), number("best", "best"), number("worst", "worst")],
-        sorted(
-            (_Rank(name, rank.best, rank.worst) for name, rank in comparison.ranks),
-            key=lambda rank: (rank.best, rank.worst, rank.row),
-        ),
+        sorted(comparison.ranks, key=attrgetter("best", "worst", "row")),
         ("1 is the highest ASD; over the problems that all rows have.",),
     )
     changes = comparison.changes
@@ -258,12 +255,6 @@ def _part(place: int, line: Compared) -> str:
     first = [kind, *(one for one, two in pairs if one and one != two)]
     second = [other, *(two for one, two in pairs if two and one != two)]
     return SEP.join((first, second, [one for one, two in pairs if one == two])[place]) or NONE
-
-
-class _Rank(NamedTuple):
-    row: str
-    best: int
-    worst: int
 
 
 def _clusters(line: Compared) -> str:

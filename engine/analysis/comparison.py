@@ -134,7 +134,7 @@ def compare_rows(
         for row, name in enumerate(run.names)
     }
     result = _compared(name, runs, names, places, family, score, how)
-    ranks: tuple[tuple[str, RankSet], ...] = ()
+    ranks: tuple[RankSet, ...] = ()
     if how.pairs == "all":
         interval = how.interval or first.sweep.interval
         ranks = ranks_of(first.clustered(score, how.ways), how.error, interval)

@@ -121,11 +121,10 @@ MAX_DIFFERENT = 3
 
 def ranks_of(
     samples: Mapping[str, Influences], error: ErrorKind = "cr3", interval: Interval = "t"
-) -> tuple[tuple[str, RankSet], ...]:
+) -> tuple[RankSet, ...]:
     """Rank sets over the problems that all rows have; () for fewer than two clusters of them."""
     try:
-        every = contrasts(shared_samples(samples), error=error, interval=interval)
-        return tuple(rank_sets(every).items())
+        return rank_sets(contrasts(shared_samples(samples), error=error, interval=interval))
     except ValueError:
         return ()
 

@@ -311,11 +311,12 @@ def holm(ps: Sequence[float]) -> tuple[float, ...]:
 class RankSet(NamedTuple):
     """Range of ranks that a row may have; 1 is the highest mean."""
 
+    row: str
     best: int
     worst: int
 
 
-def rank_sets(every: Sequence[Contrast]) -> dict[str, RankSet]:
+def rank_sets(every: Sequence[Contrast]) -> tuple[RankSet, ...]:
     """Rank set of each row from the contrasts of all pairs; all hold at once with 95 %. Mogstad,
     Romano, Shaikh and Wilhelm (2024, Review of Economic Studies 91): a row ranks below every row
     that is better in the family of all differences, here by Holm's method."""
@@ -327,4 +328,4 @@ def rank_sets(every: Sequence[Contrast]) -> dict[str, RankSet]:
             above, below = pair if one.estimate.value > 0 else pair[::-1]
             best[below] += 1
             worst[above] -= 1
-    return {name: RankSet(best[name], worst[name]) for name in names}
+    return tuple(RankSet(name, best[name], worst[name]) for name in names)

@@ -175,20 +175,14 @@ class _Writer:
             self._math(token)
         elif token.type in ("fence", "code_block"):
             if info := token.info.strip():
-                self.parts.append("<p>")
-                self._text(info)
-                self.parts.append("</p>")
-            self.parts.append("<pre><code>")
-            self._text(token.content)
-            self.parts.append("</code></pre>")
-        elif token.type == "code_inline":
-            self.parts.append("<code>")
-            self._text(token.content)
-            self.parts.append("</code>")
+                self._text(info, "p")
+            self._text(token.content, "pre", "code")
         else:
-            self._text(token.content)
+            self._text(token.content, *["code"] * (token.type == "code_inline"))
 
-    def _text(self, content: str) -> None:
+    def _text(self, content: str, *tags: str) -> None:
+        """A text within these tags, from the outermost on."""
+        self.parts += [f"<{tag}>" for tag in tags]
         start = 0
         for n, letter in enumerate(content):
             if letter == _END or letter in _STARTS:
@@ -196,6 +190,7 @@ class _Writer:
                 self._sentinel(letter)
                 start = n + 1
         self._piece(shown(content[start:]))
+        self.parts += [f"</{tag}>" for tag in reversed(tags)]
         self.leaves.append(content)
 
     def _piece(self, piece: Markup) -> None:
