@@ -128,8 +128,8 @@ def _ranks(g: int, rng: np.random.Generator) -> float:
     sets = rank_sets(contrasts({str(k): _sample(scores[:, k], of=names) for k in range(5)}))
     return float(
         all(
-            sets[str(k)].best <= 1 + (means > means[k]).sum()
-            and sets[str(k)].worst >= 5 - (means < means[k]).sum()
+            sets[k].best <= 1 + (means > means[k]).sum()
+            and sets[k].worst >= 5 - (means < means[k]).sum()
             for k in range(5)
         )
     )

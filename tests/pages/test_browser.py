@@ -455,6 +455,7 @@ def test_one_click_leads_from_a_number_to_its_cells(width, page, run, hard, site
     for table, words in (("list", "%22debate%2C+sequential%22+wrong+verdict"), ("table1", "%22")):
         visit = Visit(page, (site / "index.html").as_uri())
         visit.click(page.locator(f"td.num a[href*='#{table}.filter={words}']:visible"))
+        page.wait_for_url(f"**#{table}.filter=*")  # and until its scripts have filtered
         lines = page.locator(f"#{table} tbody tr:visible")
         assert 0 < lines.count() < page.locator(f"#{table} tbody tr").count(), words
 
