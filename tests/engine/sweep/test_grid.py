@@ -124,7 +124,7 @@ def test_a_stored_grid_is_read_back_and_others_are_refused():
 
 def test_a_sweep_has_the_settings_of_its_file():
     text = (
-        "{name: n, seed: 7, draws: 3, interval: conservative, contrast: debate - naive judge, "
+        "{name: n, seed: 7, draws: 3, interval: conservative, contrast: prover-estimator - naive judge, "
         "agents: {model: openai/gpt-6-luna, effort: none, best_of: 2}, "
         "judges: {kind: redrawn, member: azure/mine}, protocols: [debate, naive_judge], "
         "providers: {azure: {base_url: https://res.openai.azure.com}}, "
@@ -132,7 +132,7 @@ def test_a_sweep_has_the_settings_of_its_file():
     )
     grid = sweep(text)
     assert (grid.name, grid.seed, grid.draws, len(grid)) == ("n", 7, 3, 2 * 3 * 2 * 2)
-    assert (grid.interval, grid.contrast) == ("conservative", "debate - naive judge")
+    assert (grid.interval, grid.contrast) == ("conservative", "prover-estimator - naive judge")
     assert grid.meanings == {"azure/mine": "openai/gpt-4.1"}
     assert [one.shown for one in grid.rows] == ["debate", "Alone"]
     readers = "{judges: {kind: [stated, logprob], model: sim/judge, reads_passage: [true, false]}, "
