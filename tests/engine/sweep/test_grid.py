@@ -124,7 +124,8 @@ def test_a_stored_grid_is_read_back_and_others_are_refused():
 
 def test_a_sweep_has_the_settings_of_its_file():
     text = (
-        "{name: n, seed: 7, draws: 3, interval: conservative, contrast: prover-estimator - naive judge, "
+        "{name: n, seed: 7, draws: 3, interval: conservative, "
+        "contrast: prover-estimator - naive judge, "
         "agents: {model: openai/gpt-6-luna, effort: none, best_of: 2}, "
         "judges: {kind: redrawn, member: azure/mine}, protocols: [debate, naive_judge], "
         "providers: {azure: {base_url: https://res.openai.azure.com}}, "
