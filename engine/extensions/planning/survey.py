@@ -255,7 +255,6 @@ class Survey:
 
     async def learn(self, problem: Problem) -> None:
         """Add the stored replies of a problem to the statistics that fill in for missing ones."""
-
         stored: dict[object, Reply] = {}
 
         def answer(call: Call) -> Reply:
